@@ -1,0 +1,36 @@
+/* Descriptors: whole reads and writes, flags, and small files. Every descriptor
+ * made here is close-on-exec. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/* Read until `size` bytes or end of file; the number read, or a negative errno. */
+ssize_t fd_read_full(int fd, void *buf, size_t size);
+
+/* Write all of `buf`; 0 or a negative errno. */
+int fd_write_full(int fd, const void *buf, size_t size);
+
+/* Read a small text file below `dir_fd` (AT_FDCWD for none) into `buf`, always
+ * terminated, trailing newlines removed; its length or a negative errno. A file
+ * that does not fit is -EFBIG. */
+ssize_t fd_read_text(int dir_fd, const char *path, char *buf, size_t size);
+
+/* Write `text` to an existing file below `dir_fd` in one write, as kernel files
+ * want it; 0 or a negative errno. */
+int fd_write_text(int dir_fd, const char *path, const char *text);
+
+/* Read a whole file of at most `max` bytes; the caller frees `*ret`, which is
+ * terminated by a NUL that does not count. -EFBIG when it is larger. */
+int fd_read_all(int fd, size_t max, char **ret, size_t *ret_size);
+
+/* Set or clear O_NONBLOCK; 0 or a negative errno. */
+int fd_set_nonblock(int fd, bool on);
+
+/* pipe2(O_CLOEXEC) with the ends named; 0 or a negative errno. */
+int fd_pipe(int *ret_read_fd, int *ret_write_fd);
+
+/* Remove the directory `name` below `dir_fd` with all it holds. Links are
+ * removed, never followed; other file systems mounted inside are not entered.
+ * 0 when it is gone afterwards, also when it never was. */
+int fd_remove_tree(int dir_fd, const char *name);

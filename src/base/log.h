@@ -1,0 +1,27 @@
+/* One line per event to stderr: `level=info msg="..."`. The process that
+ * decides about an error logs it, once; everyone below only returns it. */
+#pragma once
+
+enum log_level {
+	LOG_LEVEL_DEBUG,
+	LOG_LEVEL_INFO,
+	LOG_LEVEL_WARN,
+	LOG_LEVEL_ERROR,
+};
+
+/* Lines below `level` are dropped. The default is LOG_LEVEL_WARN. */
+void log_set_level(enum log_level level);
+
+/* Parse "debug", "info", "warn" or "error"; -EINVAL otherwise. */
+int log_parse_level(const char *text, enum log_level *ret);
+
+/* Write one line; control characters, quotes and backslashes in the finished
+ * text are escaped, so user-controlled text can not forge a second line. */
+void log_line(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+#define log_debug(...) log_line(LOG_LEVEL_DEBUG, __VA_ARGS__)
+#define log_info(...)  log_line(LOG_LEVEL_INFO, __VA_ARGS__)
+#define log_warn(...)  log_line(LOG_LEVEL_WARN, __VA_ARGS__)
+
+/* Logs and returns `code`, so that callers write `return log_error(r, ...)`. */
+int log_error(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

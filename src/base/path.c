@@ -1,0 +1,161 @@
+#include "base/path.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/str.h"
+
+static bool has_control(const char *text)
+{
+	for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
+		if (*p < 0x20 || *p == 0x7f)
+			return true;
+	}
+	return false;
+}
+
+/* True when one of the words between slashes is "." or "..". */
+static bool has_dots(const char *path)
+{
+	while (*path) {
+		size_t n = strcspn(path, "/");
+
+		if ((n == 1 && path[0] == '.') || (n == 2 && strncmp(path, "..", 2) == 0))
+			return true;
+		path += n;
+		path += strspn(path, "/");
+	}
+	return false;
+}
+
+/* Drop doubled and trailing slashes, in place. */
+static void squeeze(char *path)
+{
+	char *to = path;
+
+	for (const char *from = path; *from; from++) {
+		if (*from == '/' && (from[1] == '/' || from[1] == '\0'))
+			continue;
+		*to++ = *from;
+	}
+	*to = '\0';
+}
+
+static int check_text(const char *path, const char *origin, struct err *err)
+{
+	if (has_control(path))
+		return err_set(err, -EINVAL, "%s: the path holds a control character", origin);
+	if (path[0] != '/')
+		return err_set(err, -EINVAL, "%s: '%.128s' is not an absolute path", origin, path);
+	if (has_dots(path))
+		return err_set(err, -EINVAL, "%s: '%.128s' holds '.' or '..'", origin, path);
+	if (strspn(path, "/") == strlen(path))
+		return err_set(err, -EINVAL, "%s: '/' can not be the state directory", origin);
+	if (strlen(path) > PATH_ROOT_MAX)
+		return err_set(err, -ENAMETOOLONG, "%s: the path is longer than %u bytes", origin,
+			PATH_ROOT_MAX);
+	return 0;
+}
+
+/* What is there already must be a directory that only we or root can change: who
+ * can write to it could swap an image or a socket for his own. */
+static int check_existing(const char *path, const char *origin, struct err *err)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return errno == ENOENT ? 0 : err_errno(err, "%s: %.128s", origin, path);
+	if (!S_ISDIR(st.st_mode))
+		return err_set(err, -ENOTDIR, "%s: '%.128s' is not a directory", origin, path);
+	if (st.st_uid != geteuid() && st.st_uid != 0)
+		return err_set(err, -EPERM, "%s: '%.128s' belongs to uid %u", origin, path,
+			(unsigned)st.st_uid);
+	if (st.st_mode & (S_IWGRP | S_IWOTH))
+		return err_set(err, -EPERM,
+			"%s: others can write to '%.128s', chmod go-w it or name another", origin,
+			path);
+	return 0;
+}
+
+/* The default for who we are. */
+static int default_root(char *buf, size_t size, const char **ret_origin, struct err *err)
+{
+	const char *data = getenv("XDG_DATA_HOME");
+	const char *home = getenv("HOME");
+	int n;
+
+	if (geteuid() == 0) {
+		*ret_origin = "state directory";
+		n = snprintf(buf, size, "/var/lib/belljar");
+	} else if (data && *data) {
+		*ret_origin = "$XDG_DATA_HOME";
+		n = snprintf(buf, size, "%s/belljar", data);
+	} else if (home && *home) {
+		*ret_origin = "$HOME";
+		n = snprintf(buf, size, "%s/.local/share/belljar", home);
+	} else {
+		return err_set(err, -EINVAL,
+			"no state directory: set $BELLJAR_ROOT or $HOME, or use --root");
+	}
+	if (n < 0 || (size_t)n >= size)
+		return err_set(err, -ENAMETOOLONG, "%s: the path is too long", *ret_origin);
+	return 0;
+}
+
+int path_state_root(const char *option, char **ret, struct err *err)
+{
+	const char *variable = getenv("BELLJAR_ROOT");
+	const char *origin = option ? "--root" : "$BELLJAR_ROOT";
+	const char *chosen = option ? option : variable;
+	char buf[PATH_ROOT_MAX + 1];
+
+	if (!option && (!variable || !*variable)) {
+		int r = default_root(buf, sizeof(buf), &origin, err);
+		if (r < 0)
+			return r;
+		chosen = buf;
+	}
+	int r = check_text(chosen, origin, err);
+	if (r < 0)
+		return r;
+	AUTO_FREE char *path = xstrdup(chosen);
+	squeeze(path);
+	r = check_existing(path, origin, err);
+	if (r < 0)
+		return r;
+	*ret = TAKE(path);
+	return 0;
+}
+
+static int make_dir(const char *path, mode_t mode, struct err *err)
+{
+	struct stat st;
+
+	if (mkdir(path, mode) == 0)
+		return chmod(path, mode) < 0 ? err_errno(err, "chmod %.160s", path) : 0;
+	int code = errno;
+	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+		return 0;
+	errno = code;
+	return err_errno(err, "mkdir %.160s", path);
+}
+
+int path_make_dirs(const char *path, mode_t mode, struct err *err)
+{
+	AUTO_FREE char *copy = xstrdup(path);
+
+	for (char *slash = strchr(copy + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		int r = make_dir(copy, mode, err);
+		if (r < 0)
+			return r;
+		*slash = '/';
+	}
+	return make_dir(copy, mode, err);
+}

@@ -1,0 +1,228 @@
+#include "box/box.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <linux/securebits.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "box/cgroup.h"
+#include "box/clone.h"
+#include "box/init.h"
+#include "box/landlock.h"
+#include "box/profile.h"
+#include "box/root.h"
+#include "ipc/spec.h"
+
+/* The cgroup namespace is missing here on purpose: init makes it after joining
+ * its group, or the group would not be its root. */
+#define NAMESPACES                                                                                 \
+	(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS)
+
+/* Facets that hold on every host on which a box can be made at all. */
+#define ALWAYS                                                                                     \
+	(FACET_BIT(FACET_USER) | FACET_BIT(FACET_MOUNT) | FACET_BIT(FACET_PID) |                   \
+		FACET_BIT(FACET_NET) | FACET_BIT(FACET_IPC) | FACET_BIT(FACET_UTS) |               \
+		FACET_BIT(FACET_CGROUP) | FACET_BIT(FACET_TIMEOUT) | FACET_BIT(FACET_PIDS) |       \
+		FACET_BIT(FACET_WORKSPACE) | FACET_BIT(FACET_RLIMITS) |                            \
+		FACET_BIT(FACET_CAPABILITIES) | FACET_BIT(FACET_SECCOMP))
+
+static bool has_capability(unsigned cap)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2] = { 0 };
+
+	if (syscall(SYS_capget, &head, data) < 0)
+		return false;
+	return data[cap / 32].effective & (1u << (cap % 32));
+}
+
+/* Root of the host, not of some container: every uid is ours to give. */
+static bool is_privileged(void)
+{
+	char map[256];
+	unsigned inside, outside, size;
+
+	if (geteuid() != 0 || !has_capability(CAP_SYS_ADMIN) || !has_capability(CAP_SETUID) ||
+		!has_capability(CAP_SETGID) || !has_capability(CAP_MKNOD))
+		return false;
+	if (fd_read_text(AT_FDCWD, "/proc/self/uid_map", map, sizeof(map)) < 0)
+		return false;
+	return sscanf(map, "%u %u %u", &inside, &outside, &size) == 3 && inside == 0 &&
+	       outside == 0 && size == UINT32_MAX;
+}
+
+static int write_own_map(const char *path, unsigned id, struct err *err)
+{
+	char line[64];
+
+	(void)snprintf(line, sizeof(line), "%u %u 1\n", id, id);
+	int r = fd_write_text(AT_FDCWD, path, line);
+	return r < 0 ? err_set(err, r, "write %s", path) : 0;
+}
+
+/* A plain user becomes the master of a user namespace with nobody else in it. */
+static int enter_own_namespace(struct err *err)
+{
+	unsigned uid = geteuid();
+	unsigned gid = getegid();
+
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0)
+		return err_errno(err, "make a user namespace (belljar doctor explains)");
+	int r = fd_write_text(AT_FDCWD, "/proc/self/setgroups", "deny");
+	if (r < 0)
+		return err_set(err, r, "deny setgroups");
+	r = write_own_map("/proc/self/uid_map", uid, err);
+	return r < 0 ? r : write_own_map("/proc/self/gid_map", gid, err);
+}
+
+/* Root changes its effective uid for the moment of each clone. Its capabilities
+ * must survive that, and no group of root's may reach a box. */
+static int ready_for_switching(struct err *err)
+{
+	if (setgroups(0, NULL) < 0)
+		return err_errno(err, "drop supplementary groups");
+	if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0)
+		return err_errno(err, "keep capabilities");
+	return 0;
+}
+
+int box_host_init(struct box_host *host, const char *profile, size_t profile_size, struct err *err)
+{
+	*host = (struct box_host){ .privileged = is_privileged(), .home_ns_fd = -1 };
+	int r = profile_compile(profile ? profile : profile_default,
+		profile ? profile_size : profile_default_size, &host->filter, err);
+
+	if (r == 0)
+		r = host->privileged ? ready_for_switching(err) : enter_own_namespace(err);
+	if (r < 0) {
+		box_host_fini(host);
+		return r;
+	}
+	host->home_ns_fd = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+	if (host->home_ns_fd < 0) {
+		r = err_errno(err, "open /proc/self/ns/mnt");
+		box_host_fini(host);
+		return r;
+	}
+	host->landlock_abi = landlock_abi();
+	host->facets = ALWAYS | (host->landlock_abi > 0 ? FACET_BIT(FACET_LANDLOCK) : 0) |
+		       (host->privileged ? FACET_BIT(FACET_UID) : 0);
+	return 0;
+}
+
+void box_host_fini(struct box_host *host)
+{
+	close_fdp(&host->home_ns_fd);
+	seccomp_fini(&host->filter);
+}
+
+/* Be the box's user for the moment of the clone: the new user namespace belongs to
+ * who makes it, and may then map that user without further privilege. */
+static int put_on(const struct box_host *host, uid_t uid)
+{
+	if (!host->privileged)
+		return 0;
+	return setresgid((gid_t)-1, uid, (gid_t)-1) < 0 || setresuid((uid_t)-1, uid, (uid_t)-1) < 0
+		       ? -errno
+		       : 0;
+}
+
+static void take_off(const struct box_host *host)
+{
+	if (!host->privileged)
+		return;
+	/* Can not fail for a process that kept its capabilities; and must not. */
+	if (setresuid((uid_t)-1, 0, (uid_t)-1) < 0 || setresgid((gid_t)-1, 0, (gid_t)-1) < 0)
+		abort();
+}
+
+static pid_t clone_onto(const struct box_host *host, const struct root *root,
+	const struct cgroup *cgroup, uid_t uid, int *ret_pid_fd)
+{
+	if (setns(root->ns_fd, CLONE_NEWNS) < 0)
+		return -1;
+	pid_t pid = -1;
+	if (put_on(host, uid) == 0)
+		pid = clone_process(NAMESPACES, cgroup ? cgroup_clone_fd(cgroup) : -1, ret_pid_fd);
+	if (pid == 0)
+		return 0;
+	int saved = errno;
+	take_off(host);
+	if (setns(host->home_ns_fd, CLONE_NEWNS) < 0)
+		abort(); /* a keeper in a box's mounts is of no use to anybody */
+	errno = saved;
+	return pid;
+}
+
+int box_start(const struct box_host *host, const struct root *root, const struct cgroup *cgroup,
+	uid_t uid, struct box *ret, struct err *err)
+{
+	struct init_args args = {
+		.host = host,
+		.uid = host->privileged ? uid : geteuid(),
+		.gid = host->privileged ? (gid_t)uid : getegid(),
+	};
+	AUTO_FD ours = -1;
+	AUTO_FD theirs = -1;
+	int ends[2];
+	int pid_fd = -1;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return err_errno(err, "make a control socket");
+	ours = ends[0];
+	theirs = ends[1];
+	args.control_fd = theirs;
+	args.n_join_fds = cgroup ? cgroup_join_fds(cgroup, &args.join_fds) : 0;
+	pid_t pid = clone_onto(host, root, cgroup, uid, &pid_fd);
+	if (pid < 0)
+		return err_errno(err, "make namespaces");
+	if (pid == 0)
+		init_main(&args);
+	(void)fd_set_nonblock(ours, true);
+	*ret = (struct box){ .pid = pid, .pid_fd = pid_fd, .uid = args.uid };
+	ret->control_fd = take_fd(&ours);
+	return 0;
+}
+
+void box_kill(const struct box *box)
+{
+	if (box->pid_fd >= 0)
+		(void)syscall(SYS_pidfd_send_signal, box->pid_fd, SIGKILL, NULL, 0);
+}
+
+bool box_reap(struct box *box)
+{
+	siginfo_t info = { 0 };
+
+	if (box->pid <= 0)
+		return true;
+	if (waitid(P_PID, (id_t)box->pid, &info, WEXITED | WNOHANG) == 0 && info.si_pid == 0)
+		return false;
+	box->pid = 0;
+	return true;
+}
+
+void box_fini(struct box *box)
+{
+	if (box->pid > 0) {
+		box_kill(box);
+		(void)waitid(P_PID, (id_t)box->pid, NULL, WEXITED);
+		box->pid = 0;
+	}
+	close_fdp(&box->control_fd);
+	close_fdp(&box->pid_fd);
+}

@@ -1,0 +1,14 @@
+/* Files into the workspace before the guest starts, and out of it after it ended.
+ * Both run in the confined init, with the guest's own rights. */
+#pragma once
+#include <stdint.h>
+
+struct err;
+struct spec;
+
+/* Read a pack stream from `fd` to its end into /workspace. */
+int files_take_in(const struct spec *spec, int fd, struct err *err);
+
+/* Write what matches the globs of `spec` to `fd`; the number of bytes goes to
+ * `*ret_bytes`. */
+int files_send_out(const struct spec *spec, int fd, uint64_t *ret_bytes, struct err *err);

@@ -1,0 +1,216 @@
+#include "box/guest.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "ipc/spec.h"
+
+#define STACK_SIZE (64u << 10)
+
+/* Seconds of CPU time over the timeout, until the kernel steps in by itself. */
+#define CPU_GRACE_SEC 2
+
+/* What parent and child share while the child runs on borrowed memory. */
+struct start {
+	const struct spec *spec;
+	const struct guest_fds *fds;
+	const char *const *paths; /* candidates for the program, ends with NULL */
+	int error;                /* errno of what failed */
+	const char *failed;       /* and its name */
+};
+
+static uint64_t cpu_seconds(const struct limits *l)
+{
+	return (l->timeout_ms + 999) / 1000 * ((l->cpu_milli + 999) / 1000) + CPU_GRACE_SEC;
+}
+
+static uint64_t file_size(const struct limits *l)
+{
+	return l->workspace_bytes > l->tmp_bytes ? l->workspace_bytes : l->tmp_bytes;
+}
+
+static uint64_t processes(const struct limits *l)
+{
+	/* Where there is no pids controller this is the limit; init counts as one. */
+	return l->processes < l->pids + 1 ? l->processes : l->pids + 1;
+}
+
+static bool set_rlimits(const struct limits *l)
+{
+	const struct {
+		int resource;
+		uint64_t value;
+	} rows[] = {
+		{ RLIMIT_CORE, 0 },
+		{ RLIMIT_NOFILE, l->files },
+		{ RLIMIT_NPROC, processes(l) },
+		{ RLIMIT_CPU, cpu_seconds(l) },
+		{ RLIMIT_FSIZE, file_size(l) },
+		{ RLIMIT_MEMLOCK, 64 << 10 },
+		{ RLIMIT_MSGQUEUE, 819200 },
+		{ RLIMIT_SIGPENDING, 4096 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct rlimit limit = { rows[i].value, rows[i].value };
+
+		/* A host limit that is lower already stays. */
+		if (setrlimit((__rlimit_resource_t)rows[i].resource, &limit) == 0)
+			continue;
+		struct rlimit now;
+		if (errno != EPERM || getrlimit((__rlimit_resource_t)rows[i].resource, &now) < 0 ||
+			now.rlim_max > rows[i].value)
+			return false;
+	}
+	return true;
+}
+
+static void reset_signals(void)
+{
+	sigset_t none;
+
+	for (int sig = 1; sig < NSIG; sig++)
+		(void)signal(sig, SIG_DFL);
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static bool set_descriptors(const struct guest_fds *f)
+{
+	if (f->tty >= 0) {
+		if (ioctl(f->tty, TIOCSCTTY, 0) < 0)
+			return false;
+		return dup2(f->tty, 0) == 0 && dup2(f->tty, 1) == 1 && dup2(f->tty, 2) == 2;
+	}
+	return dup2(f->in, 0) == 0 && dup2(f->out, 1) == 1 && dup2(f->err, 2) == 2;
+}
+
+static int fail(struct start *s, const char *what)
+{
+	s->error = errno ? errno : EIO;
+	s->failed = what;
+	_exit(127);
+}
+
+/* Runs on the parent's memory while the parent sleeps, as after vfork: it must
+ * not allocate, and it leaves by execve or _exit. */
+static int guest_main(void *arg)
+{
+	struct start *s = arg;
+
+	if (setsid() < 0)
+		return fail(s, "start a session");
+	if (!set_descriptors(s->fds))
+		return fail(s, "set up stdin, stdout and stderr");
+	if (syscall(SYS_close_range, 3u, ~0u, 0u) < 0)
+		return fail(s, "close descriptors");
+	if (chdir(s->spec->cwd) < 0)
+		return fail(s, "enter the working directory");
+	reset_signals();
+	if (!set_rlimits(&s->spec->limits))
+		return fail(s, "set limits");
+	errno = ENOENT;
+	for (size_t i = 0; s->paths[i]; i++) {
+		(void)execve(s->paths[i], s->spec->argv, s->spec->env);
+		/* As execvp does: go on where this is not the program after all. */
+		if (errno != ENOENT && errno != ENOTDIR && errno != EACCES)
+			break;
+	}
+	return fail(s, "execute");
+}
+
+static const char *find_env(const struct spec *spec, const char *name)
+{
+	for (size_t i = 0; spec->env[i]; i++) {
+		const char *value = str_after(spec->env[i], name);
+
+		if (value && *value == '=')
+			return value + 1;
+	}
+	return NULL;
+}
+
+static void free_paths(char ***paths)
+{
+	for (size_t i = 0; *paths && (*paths)[i]; i++)
+		free((*paths)[i]);
+	free(*paths);
+}
+
+/* Where the program may be: itself, when it is a path, else one for each entry of
+ * PATH that could hold it. */
+static char **list_candidates(const struct spec *spec)
+{
+	const char *program = spec->argv[0];
+	const char *path = find_env(spec, "PATH");
+	size_t n = 2;
+
+	if (!path)
+		path = "/usr/local/bin:/usr/bin:/bin";
+	for (const char *p = path; *p; p++)
+		n += *p == ':';
+	char **list = xcalloc(n + 1, sizeof(*list));
+	if (strchr(program, '/')) {
+		list[0] = xstrdup(program);
+		return list;
+	}
+	size_t used = 0;
+	for (const char *p = path;;) {
+		size_t len = strcspn(p, ":");
+
+		if (asprintf(&list[used], "%.*s/%s", len ? (int)len : 1, len ? p : ".", program) < 0)
+			abort();
+		used++;
+		p += len;
+		if (!*p++)
+			break;
+	}
+	return list;
+}
+
+static int explain(const struct start *s, struct err *err)
+{
+	if (streq(s->failed, "execute"))
+		return err_set(err, -s->error, "cannot execute '%s': %s", s->spec->argv[0],
+			strerror(s->error));
+	return err_set(err, -s->error, "cannot %s: %s", s->failed, strerror(s->error));
+}
+
+pid_t guest_start(const struct spec *spec, const struct guest_fds *fds, struct err *err)
+{
+	CLEANUP(free_paths) char **paths = list_candidates(spec);
+	struct start s = { .spec = spec, .fds = fds, .paths = (const char *const *)paths };
+	char *stack = mmap(NULL, STACK_SIZE, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+
+	if (stack == MAP_FAILED)
+		return err_errno(err, "make a stack");
+	/* Sharing memory spares copying it for a process that throws it away. */
+	pid_t pid = clone(guest_main, stack + STACK_SIZE, CLONE_VM | CLONE_VFORK | SIGCHLD, &s);
+	int saved = errno;
+	(void)munmap(stack, STACK_SIZE);
+	if (pid < 0) {
+		errno = saved;
+		return err_errno(err, "start a process");
+	}
+	if (s.failed) {
+		(void)waitpid(pid, NULL, 0);
+		return explain(&s, err);
+	}
+	return pid;
+}

@@ -1,0 +1,361 @@
+/* Theory of operation. Init is a clone of the keeper that never executes another
+ * program. Its life:
+ *
+ *   wait for the specification -> run the steps below -> take files in
+ *     -> start the guest -> reap until the guest ends -> kill and reap the rest
+ *     -> report -> send files out -> exit
+ *
+ * The end of the guest is the end of the run: whoever is left, daemons and
+ * orphans included, is killed before anything is reported. When the keeper goes
+ * away the control socket ends, init exits, and the kernel kills the rest, since
+ * a pid namespace does not outlive its process 1.
+ *
+ * The guest runs under the same uid, and can not touch init all the same: signals
+ * from inside are ignored by the kernel, and its memory is not dumpable. */
+#include "box/init.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "box/box.h"
+#include "box/cgroup.h"
+#include "box/files.h"
+#include "box/guest.h"
+#include "box/sample.h"
+#include "box/step.h"
+#include "ipc/cur.h"
+#include "ipc/frame.h"
+#include "ipc/message.h"
+#include "ipc/result.h"
+#include "ipc/spec.h"
+
+#define CONTROL_FD 3
+
+struct init {
+	const struct init_args *args;
+	struct spec spec;
+	int fds[CHANNEL_COUNT]; /* the box's ends; -1 for none */
+	int signal_fd;
+	pid_t guest;
+	int status; /* of the guest, as wait() gives it */
+	struct sample sample;
+};
+
+static uint8_t buffer[FRAME_SIZE_MAX];
+
+/* The keeper's end of it is our life; it moves to CONTROL_FD early on. */
+static int control_fd = -1;
+
+/* From a fresh clone to a confined process, in the only safe order. */
+static const struct {
+	const char *name;
+	step_fn *run;
+} steps[] = {
+	{ "cgroup", cgroup_enter },     /* the group joined before becomes the root */
+	{ "user", user_enter },         /* the rest needs this user's capabilities */
+	{ "mount", mount_enter },
+	{ "net", net_enter },
+	{ "tty", tty_enter },           /* from the devpts just mounted */
+	{ "capabilities", caps_enter }, /* no mount, no user, no name after this */
+	{ "landlock", landlock_enter }, /* needs no_new_privs */
+	{ "seccomp", seccomp_enter },   /* last: it forbids all of the above */
+};
+
+int cgroup_enter(struct step_context *c, struct err *err)
+{
+	(void)c;
+	if (unshare(CLONE_NEWCGROUP) < 0)
+		return err_errno(err, "make a cgroup namespace");
+	return 0;
+}
+
+static void report_failure(enum reason reason, const struct err *err)
+{
+	struct put p;
+
+	put_init(&p, FRAME_SIZE_MAX);
+	put_u32(&p, (uint32_t)reason);
+	put_u32(&p, (uint32_t)-err->code);
+	put_str(&p, err->text);
+	(void)frame_send(control_fd, MESSAGE_BOX_FAILED, &p, NULL, 0);
+}
+
+static _Noreturn void give_up(enum reason reason, int code, struct err *err)
+{
+	err->code = code;
+	report_failure(reason, err);
+	_exit(1);
+}
+
+/* The control socket stays, at a known number. Everything else of the keeper's
+ * goes: its sockets, other boxes' descriptors, its stdin, stdout and stderr. */
+static int drop_descriptors(struct err *err)
+{
+	int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (null_fd < 0)
+		return err_errno(err, "open /dev/null");
+	for (int fd = 0; fd < CONTROL_FD; fd++) {
+		if (dup2(null_fd, fd) < 0)
+			return err_errno(err, "replace descriptor %d", fd);
+	}
+	if (control_fd != CONTROL_FD && dup3(control_fd, CONTROL_FD, O_CLOEXEC) < 0)
+		return err_errno(err, "move the control socket");
+	control_fd = CONTROL_FD;
+	if (syscall(SYS_close_range, CONTROL_FD + 1, ~0u, 0u) < 0)
+		return err_errno(err, "close descriptors");
+	return 0;
+}
+
+static void block_signals(void)
+{
+	sigset_t all;
+
+	(void)sigfillset(&all);
+	(void)sigprocmask(SIG_SETMASK, &all, NULL);
+}
+
+static int read_spec(struct init *in)
+{
+	struct frame f;
+	struct cur c;
+	size_t n = 0;
+
+	if (frame_recv(control_fd, buffer, &f) != 1 || f.type != MESSAGE_BOX_SPEC)
+		return -EBADMSG;
+	cur_init(&c, f.data, f.size);
+	spec_get(&in->spec, &c);
+	uint32_t mask = cur_u32(&c);
+	for (size_t i = 0; i < CHANNEL_COUNT; i++) {
+		in->fds[i] = -1;
+		if ((mask & (1u << i)) && n < f.n_fds)
+			in->fds[i] = take_fd(&f.fds[n++]);
+	}
+	frame_close_fds(&f);
+	explicit_bzero(buffer, sizeof(buffer));
+	return cur_end(&c);
+}
+
+static int run_steps(struct init *in, struct err *err)
+{
+	struct step_context c = {
+		.host = in->args->host,
+		.spec = &in->spec,
+		.uid = in->args->uid,
+		.gid = in->args->gid,
+		.control_fd = CONTROL_FD,
+		.tty_fd = -1,
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
+		int r = steps[i].run(&c, err);
+		if (r < 0)
+			return err_wrap(err, r, steps[i].name);
+	}
+	in->fds[CHANNEL_TTY] = c.tty_fd;
+	return 0;
+}
+
+static void start_guest(struct init *in)
+{
+	struct err err = { 0 };
+	struct guest_fds fds = {
+		.in = in->fds[CHANNEL_STDIN],
+		.out = in->fds[CHANNEL_STDOUT],
+		.err = in->fds[CHANNEL_STDERR],
+		.tty = in->fds[CHANNEL_TTY],
+	};
+
+	in->guest = guest_start(&in->spec, &fds, &err);
+	if (in->guest < 0)
+		give_up(REASON_EXEC_FAILED, (int)in->guest, &err);
+	for (int i = CHANNEL_STDIN; i <= CHANNEL_TTY; i++)
+		close_fdp(&in->fds[i]);
+	(void)frame_send(control_fd, MESSAGE_BOX_RUNNING, NULL, NULL, 0);
+}
+
+/* Collect every process that has ended; true once the guest is among them. */
+static bool reap(struct init *in)
+{
+	bool ended = false;
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		if (pid == in->guest) {
+			in->status = status;
+			ended = true;
+		}
+	}
+	return ended;
+}
+
+static void obey(struct init *in)
+{
+	struct frame f;
+	struct cur c;
+
+	int r = frame_recv(control_fd, buffer, &f);
+	if (r == -EAGAIN)
+		return;
+	if (r != 1)
+		_exit(1); /* the keeper is gone, and with this all of us */
+	frame_close_fds(&f);
+	cur_init(&c, f.data, f.size);
+	if (f.type == MESSAGE_BOX_KILL) {
+		(void)kill(-1, SIGKILL);
+	} else if (f.type == MESSAGE_BOX_SIGNAL) {
+		int sig = (int)cur_u32(&c);
+		if (cur_end(&c) == 0)
+			(void)kill(-in->guest, sig); /* it leads its own group */
+	}
+}
+
+static void drain_signals(const struct init *in)
+{
+	struct signalfd_siginfo info[8];
+
+	while (read(in->signal_fd, info, sizeof(info)) == (ssize_t)sizeof(info))
+		;
+}
+
+static void wait_for_guest(struct init *in)
+{
+	struct pollfd fds[] = {
+		{ .fd = CONTROL_FD, .events = POLLIN },
+		{ .fd = in->signal_fd, .events = POLLIN },
+	};
+
+	while (!reap(in)) {
+		int n = poll(fds, ARRAY_SIZE(fds), sample_wait_ms(&in->sample));
+
+		if (n == 0)
+			sample_take(&in->sample);
+		if (n > 0 && fds[1].revents)
+			drain_signals(in);
+		if (n > 0 && fds[0].revents)
+			obey(in);
+	}
+}
+
+/* Nobody forks past this: the signal reaches all at once, those half-forked
+ * included. Waiting ends when there is nobody left to wait for. */
+static void end_the_rest(void)
+{
+	do {
+		(void)kill(-1, SIGKILL);
+	} while (waitpid(-1, NULL, 0) > 0 || errno == EINTR);
+}
+
+static void report_end(const struct init *in)
+{
+	struct put p;
+	struct rusage used = { 0 };
+
+	(void)getrusage(RUSAGE_CHILDREN, &used);
+	put_init(&p, 256);
+	put_u32(&p, (uint32_t)in->status);
+	put_u64(&p, (uint64_t)used.ru_utime.tv_sec * 1000000 + (uint64_t)used.ru_utime.tv_usec +
+			(uint64_t)used.ru_stime.tv_sec * 1000000 +
+			(uint64_t)used.ru_stime.tv_usec);
+	put_u64(&p, (uint64_t)used.ru_maxrss * 1024);
+	put_u64(&p, in->sample.open_files);
+	put_u64(&p, in->sample.processes);
+	(void)frame_send(control_fd, MESSAGE_BOX_EXITED, &p, NULL, 0);
+	put_fini(&p);
+}
+
+static void send_files_out(const struct init *in)
+{
+	struct err err = { 0 };
+	struct put p;
+	uint64_t n_bytes = 0;
+
+	int r = files_send_out(&in->spec, in->fds[CHANNEL_CAPTURE], &n_bytes, &err);
+	put_init(&p, 1024);
+	put_u64(&p, n_bytes);
+	put_str(&p, r < 0 ? err.text : "");
+	(void)frame_send(control_fd, MESSAGE_BOX_CAPTURED, &p, NULL, 0);
+	put_fini(&p);
+}
+
+/* Before the first thing is asked of it: into the cgroup, so that all that follows
+ * is charged to the box, and away from what the keeper holds open. */
+static int settle(const struct init_args *args, struct err *err)
+{
+	int r = cgroup_join(args->join_fds, args->n_join_fds, err);
+
+	return r < 0 ? r : drop_descriptors(err);
+}
+
+/* From now on the keeper's death is ours, even while we wait for somebody else.
+ * Every change of user before this would have undone it. */
+static void tie_to_keeper(void)
+{
+	struct pollfd control = { .fd = CONTROL_FD };
+
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+		_exit(1);
+	if (poll(&control, 1, 0) > 0 && (control.revents & (POLLHUP | POLLERR)))
+		_exit(1); /* it died before it could matter */
+}
+
+static void prepare(struct init *in)
+{
+	struct err err = { 0 };
+	int r = settle(in->args, &err);
+
+	if (r < 0)
+		give_up(REASON_PROVISION_FAILED, r, &err);
+	if (read_spec(in) < 0)
+		_exit(1);
+	r = run_steps(in, &err);
+	if (r < 0)
+		give_up(REASON_PROVISION_FAILED, r, &err);
+	tie_to_keeper();
+	if (in->fds[CHANNEL_FILES] >= 0) {
+		r = files_take_in(&in->spec, in->fds[CHANNEL_FILES], &err);
+		if (r < 0)
+			give_up(REASON_PROVISION_FAILED, r, &err);
+		close_fdp(&in->fds[CHANNEL_FILES]);
+	}
+}
+
+void init_main(const struct init_args *args)
+{
+	static struct init in;
+	sigset_t child;
+
+	block_signals();
+	control_fd = args->control_fd;
+	in.args = args;
+	prepare(&in);
+	(void)sigemptyset(&child);
+	(void)sigaddset(&child, SIGCHLD);
+	in.signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (in.signal_fd < 0)
+		_exit(1);
+	sample_init(&in.sample);
+	start_guest(&in);
+	wait_for_guest(&in);
+	end_the_rest();
+	report_end(&in);
+	if (in.fds[CHANNEL_CAPTURE] >= 0)
+		send_files_out(&in);
+	_exit(0);
+}

@@ -1,0 +1,85 @@
+/* The mounts that belong to one run, on top of the assembled root: its processes,
+ * its files, its terminals. */
+#include <errno.h>
+#include <stdio.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "box/box.h"
+#include "box/step.h"
+#include "ipc/spec.h"
+
+#define SAFE (MS_NOSUID | MS_NODEV | MS_NOEXEC)
+
+/* Entries of /proc that tell about the host or act on it. Those which the kernel
+ * does not have are no loss; the rest is read-only as a whole. */
+static const char *const masked_files[] = {
+	"/proc/kcore", "/proc/keys",	   "/proc/key-users", "/proc/kallsyms",
+	"/proc/kmsg",  "/proc/timer_list", "/proc/sysrq-trigger", "/proc/sched_debug",
+};
+
+static const char *const masked_dirs[] = { "/proc/acpi", "/proc/scsi", "/proc/asound" };
+
+/* One inode for every 4 KiB, so that empty files can not eat unaccounted kernel
+ * memory, but never too few for an ordinary tree. */
+static unsigned long long inodes_for(uint64_t bytes)
+{
+	unsigned long long n = bytes / 4096;
+
+	return n < 1024 ? 1024 : n;
+}
+
+static int mount_tmpfs(const char *path, uint64_t bytes, const char *mode, struct err *err)
+{
+	char options[128];
+
+	(void)snprintf(options, sizeof(options), "size=%llu,nr_inodes=%llu,mode=%s,uid=%u,gid=%u",
+		(unsigned long long)bytes, inodes_for(bytes), mode, BOX_UID, BOX_GID);
+	if (mount("tmpfs", path, "tmpfs", SAFE, options) < 0)
+		return err_errno(err, "mount %s", path);
+	return 0;
+}
+
+static int mask(const char *what, const char *path, struct err *err)
+{
+	if (mount(what, path, NULL, MS_BIND, NULL) < 0 && errno != ENOENT)
+		return err_errno(err, "mask %s", path);
+	return 0;
+}
+
+static int mask_proc(struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(masked_files) && r == 0; i++)
+		r = mask("/dev/null", masked_files[i], err);
+	/* /sys is an empty directory of the root. */
+	for (size_t i = 0; i < ARRAY_SIZE(masked_dirs) && r == 0; i++)
+		r = mask("/sys", masked_dirs[i], err);
+	if (r == 0 && mount(NULL, "/proc", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | SAFE, NULL) < 0)
+		return err_errno(err, "make /proc read-only");
+	return r;
+}
+
+int mount_enter(struct step_context *c, struct err *err)
+{
+	const struct limits *limits = &c->spec->limits;
+	int r = mask_proc(err);
+
+	if (r == 0)
+		r = mount_tmpfs("/workspace", limits->workspace_bytes, "0755", err);
+	if (r == 0)
+		r = mount_tmpfs("/tmp", limits->tmp_bytes, "1777", err);
+	if (r == 0)
+		r = mount_tmpfs("/dev/shm", limits->tmp_bytes, "1777", err);
+	if (r < 0)
+		return r;
+	if (mount("/workspace", "/mnt/data", NULL, MS_BIND, NULL) < 0)
+		return err_errno(err, "mount /mnt/data");
+	if (mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC,
+		    "newinstance,ptmxmode=0666,mode=0620") < 0)
+		return err_errno(err, "mount /dev/pts");
+	return 0;
+}

@@ -1,0 +1,431 @@
+#include "box/root.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/mount.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "box/clone.h"
+
+/* Directories of the host image; what is not listed does not exist in the box.
+ * /var/tmp is a link to /tmp, since programs want it and it must be capped. */
+static const struct {
+	const char *path;
+	mode_t mode;
+} host_dirs[] = {
+	{ "usr", 0755 },      { "etc", 0755 },	     { "etc/ssl", 0755 }, { "proc", 0555 },
+	{ "dev", 0755 },      { "tmp", 01777 },	     { "var", 0755 },	  { "var/lib", 0755 },
+	{ "var/cache", 0755 }, { "run", 0755 },	     { "mnt", 0755 },	  { "mnt/data", 0755 },
+	{ "workspace", 0755 }, { "root", 0755 },     { "home", 0755 },	  { "sys", 0555 },
+};
+
+/* Top-level names which a merged-/usr system has as links; taken over as links,
+ * or bound when they are real directories. */
+static const char *const host_tops[] = { "bin", "sbin", "lib", "lib32", "lib64", "libx32" };
+
+static const struct {
+	const char *path;
+	const char *target;
+} host_links[] = {
+	{ "var/tmp", "../tmp" },
+	{ "etc/mtab", "/proc/self/mounts" },
+	{ "etc/os-release", "../usr/lib/os-release" },
+};
+
+/* Files that name the box's own user and nothing of the host's. */
+static const struct {
+	const char *path;
+	const char *text;
+} host_files[] = {
+	{ "etc/passwd", "root:x:0:0:root:/root:/usr/sbin/nologin\n"
+			"box:x:1000:1000:box:/workspace:/bin/sh\n"
+			"nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n" },
+	{ "etc/group", "root:x:0:\nbox:x:1000:\nnogroup:x:65534:\n" },
+	{ "etc/hosts", "127.0.0.1 localhost box\n::1 localhost box\n" },
+	{ "etc/hostname", "box\n" },
+	{ "etc/resolv.conf", "" },
+	{ "etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\nservices: files\n"
+			       "protocols: files\n" },
+	{ "etc/shells", "/bin/sh\n/bin/bash\n" },
+};
+
+/* What programs under /usr expect of /etc and which holds no secret. A name is
+ * bound when the host has it. */
+static const char *const host_etc[] = {
+	"alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ssl/certs",
+	"ssl/openssl.cnf", "fonts", "localtime", "mime.types", "services", "protocols",
+	"matplotlibrc", "magic", "magic.mime", "java-17-openjdk", "java-21-openjdk",
+	"java-25-openjdk", "perl", "python3", "python3.11", "python3.13", "terminfo", "inputrc",
+	"bash.bashrc", "ImageMagick-6", "ImageMagick-7", "R", "erlang", "lua", "papersize",
+};
+
+static const struct device {
+	const char *name;
+	unsigned major;
+	unsigned minor;
+} devices[] = {
+	{ "null", 1, 3 },   { "zero", 1, 5 },	 { "full", 1, 7 },
+	{ "random", 1, 8 }, { "urandom", 1, 9 }, { "tty", 5, 0 },
+};
+
+static const struct {
+	const char *name;
+	const char *target;
+} device_links[] = {
+	{ "ptmx", "pts/ptmx" },	      { "fd", "/proc/self/fd" },
+	{ "stdin", "/proc/self/fd/0" }, { "stdout", "/proc/self/fd/1" },
+	{ "stderr", "/proc/self/fd/2" },
+};
+
+static int make_tmpfs(const char *options_mode, int *ret, struct err *err)
+{
+	AUTO_FD fs = (int)syscall(SYS_fsopen, "tmpfs", FSOPEN_CLOEXEC);
+
+	if (fs < 0)
+		return err_errno(err, "open a tmpfs");
+	if (syscall(SYS_fsconfig, fs, FSCONFIG_SET_STRING, "mode", options_mode, 0) < 0 ||
+		syscall(SYS_fsconfig, fs, FSCONFIG_SET_STRING, "size", "4m", 0) < 0 ||
+		syscall(SYS_fsconfig, fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		return err_errno(err, "configure a tmpfs");
+	int mount = (int)syscall(SYS_fsmount, fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID);
+	if (mount < 0)
+		return err_errno(err, "make a tmpfs");
+	*ret = mount;
+	return 0;
+}
+
+static int attach(int mount_fd, int dir_fd, const char *path, struct err *err)
+{
+	if (syscall(SYS_move_mount, mount_fd, "", dir_fd, path, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+		return err_errno(err, "mount on /%s", path);
+	return 0;
+}
+
+/* A detached read-only copy of a mount tree. */
+static int clone_tree(int dir_fd, const char *path, uint64_t attributes, int *ret, struct err *err)
+{
+	struct mount_attr attr = { .attr_set = attributes };
+	unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE;
+
+	if (!path[0])
+		flags |= AT_EMPTY_PATH;
+	AUTO_FD tree = (int)syscall(SYS_open_tree, dir_fd, path, flags);
+	if (tree < 0)
+		return err_errno(err, "open the tree %s", path);
+	if (syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr,
+		    sizeof(attr)) < 0)
+		return err_errno(err, "protect the tree %s", path);
+	*ret = take_fd(&tree);
+	return 0;
+}
+
+#define READ_ONLY (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
+
+static int bind_read_only(const char *from, int dir_fd, const char *path, struct err *err)
+{
+	AUTO_FD tree = -1;
+	int r = clone_tree(AT_FDCWD, from, READ_ONLY, &tree, err);
+
+	return r < 0 ? r : attach(tree, dir_fd, path, err);
+}
+
+static int write_file(int dir_fd, const char *path, const char *text, struct err *err)
+{
+	AUTO_FD fd = openat(dir_fd, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+
+	if (fd < 0)
+		return err_errno(err, "make /%s", path);
+	int r = fd_write_full(fd, text, strlen(text));
+	return r < 0 ? err_set(err, r, "write /%s", path) : 0;
+}
+
+static int add_host_tops(int dir_fd, struct err *err)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(host_tops); i++) {
+		char from[16];
+		char target[64];
+
+		(void)snprintf(from, sizeof(from), "/%s", host_tops[i]);
+		ssize_t n = readlink(from, target, sizeof(target) - 1);
+		if (n >= 0) {
+			target[n] = '\0';
+			if (symlinkat(target, dir_fd, host_tops[i]) < 0)
+				return err_errno(err, "link %s", from);
+			continue;
+		}
+		if (errno != EINVAL)
+			continue; /* the host has no such name */
+		if (mkdirat(dir_fd, host_tops[i], 0755) < 0)
+			return err_errno(err, "make %s", from);
+		int r = bind_read_only(from, dir_fd, host_tops[i], err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* An empty thing of the same kind as `from`, to mount it on. */
+static int make_mount_point(int dir_fd, const char *path, mode_t kind, struct err *err)
+{
+	if (S_ISDIR(kind))
+		return mkdirat(dir_fd, path, 0755) < 0 ? err_errno(err, "make /%s", path) : 0;
+	return write_file(dir_fd, path, "", err);
+}
+
+static int add_host_etc(int dir_fd, struct err *err)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(host_etc); i++) {
+		struct stat st;
+		char from[64];
+
+		(void)snprintf(from, sizeof(from), "/etc/%s", host_etc[i]);
+		if (stat(from, &st) < 0 || (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode)))
+			continue;
+		int r = make_mount_point(dir_fd, from + 1, st.st_mode, err);
+		if (r == 0)
+			r = bind_read_only(from, dir_fd, from + 1, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int fill_host(int dir_fd, struct err *err)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(host_dirs); i++) {
+		if (mkdirat(dir_fd, host_dirs[i].path, host_dirs[i].mode) < 0)
+			return err_errno(err, "make /%s", host_dirs[i].path);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(host_links); i++) {
+		if (symlinkat(host_links[i].target, dir_fd, host_links[i].path) < 0)
+			return err_errno(err, "link /%s", host_links[i].path);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(host_files); i++) {
+		int r = write_file(dir_fd, host_files[i].path, host_files[i].text, err);
+		if (r < 0)
+			return r;
+	}
+	int r = bind_read_only("/usr", dir_fd, "usr", err);
+	if (r == 0)
+		r = add_host_tops(dir_fd, err);
+	return r < 0 ? r : add_host_etc(dir_fd, err);
+}
+
+/* A device node, or where we may not make one, the host's own bound in place. */
+static int add_device(int dev_fd, const struct device *d, bool privileged, struct err *err)
+{
+	char from[32];
+	AUTO_FD tree = -1;
+
+	if (privileged) {
+		if (mknodat(dev_fd, d->name, S_IFCHR | 0666, makedev(d->major, d->minor)) < 0)
+			return err_errno(err, "make /dev/%s", d->name);
+		if (fchmodat(dev_fd, d->name, 0666, 0) < 0)
+			return err_errno(err, "open up /dev/%s", d->name);
+		return 0;
+	}
+	(void)snprintf(from, sizeof(from), "/dev/%s", d->name);
+	int r = write_file(dev_fd, d->name, "", err);
+	if (r == 0)
+		r = clone_tree(AT_FDCWD, from, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, &tree, err);
+	return r < 0 ? r : attach(tree, dev_fd, d->name, err);
+}
+
+static int fill_dev(int dev_fd, bool privileged, struct err *err)
+{
+	if (mkdirat(dev_fd, "pts", 0755) < 0 || mkdirat(dev_fd, "shm", 01777) < 0)
+		return err_errno(err, "make the directories of /dev");
+	for (size_t i = 0; i < ARRAY_SIZE(device_links); i++) {
+		if (symlinkat(device_links[i].target, dev_fd, device_links[i].name) < 0)
+			return err_errno(err, "link /dev/%s", device_links[i].name);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(devices); i++) {
+		int r = add_device(dev_fd, &devices[i], privileged, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int make_read_only(int mount_fd, struct err *err)
+{
+	struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID };
+
+	if (syscall(SYS_mount_setattr, mount_fd, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
+		return err_errno(err, "make a mount read-only");
+	return 0;
+}
+
+static int add_dev(int root_fd, bool privileged, struct err *err)
+{
+	AUTO_FD dev = -1;
+	int r = make_tmpfs("0755", &dev, err);
+
+	/* Attached first: mounts can be put only on what is in the namespace. */
+	if (r == 0)
+		r = attach(dev, root_fd, "dev", err);
+	if (r == 0)
+		r = fill_dev(dev, privileged, err);
+	return r < 0 ? r : make_read_only(dev, err);
+}
+
+static int mount_root(const struct root_source *s, int *ret_fd, struct err *err)
+{
+	AUTO_FD tree = -1;
+	bool is_host = s->rootfs_fd < 0;
+	int r = is_host ? make_tmpfs("0755", &tree, err)
+			: clone_tree(s->rootfs_fd, "", READ_ONLY, &tree, err);
+
+	if (r == 0)
+		r = attach(tree, AT_FDCWD, s->stage_dir, err);
+	if (r == 0 && is_host)
+		r = fill_host(tree, err);
+	if (r == 0)
+		r = add_dev(tree, s->privileged, err);
+	if (r == 0 && is_host)
+		r = make_read_only(tree, err);
+	if (r == 0)
+		*ret_fd = take_fd(&tree);
+	return r;
+}
+
+/* Make `root_fd` the root and let go of everything that was there before. */
+static int leave_host(int root_fd, struct err *err)
+{
+	if (fchdir(root_fd) < 0)
+		return err_errno(err, "enter the new root");
+	if (syscall(SYS_pivot_root, ".", ".") < 0)
+		return err_errno(err, "pivot_root");
+	if (umount2(".", MNT_DETACH) < 0)
+		return err_errno(err, "detach the old root");
+	return chdir("/") < 0 ? err_errno(err, "enter /") : 0;
+}
+
+/* The procfs of a pid namespace whose only process is about to end. The host's
+ * must still be in sight, or the kernel refuses it to a user namespace. */
+static int mount_empty_proc(int root_fd, struct err *err)
+{
+	int status = 0;
+	pid_t pid = clone_process(CLONE_NEWPID, -1, NULL);
+
+	if (pid < 0)
+		return err_errno(err, "make an empty pid namespace");
+	if (pid == 0) {
+		unsigned long flags = MS_NOSUID | MS_NODEV | MS_NOEXEC;
+		bool done = fchdir(root_fd) == 0 && mount("proc", "proc", "proc", flags, NULL) == 0;
+		_exit(done ? 0 : errno);
+	}
+	if (waitpid(pid, &status, 0) < 0)
+		return err_errno(err, "wait for the empty pid namespace");
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+		errno = WIFEXITED(status) ? WEXITSTATUS(status) : EIO;
+		return err_errno(err, "mount a procfs");
+	}
+	return 0;
+}
+
+static int assemble_here(const struct root_source *s, struct err *err)
+{
+	AUTO_FD root_fd = -1;
+
+	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		return err_errno(err, "detach from the host's mounts");
+	(void)umask(022);
+	int r = mount_root(s, &root_fd, err);
+	if (r == 0)
+		r = mount_empty_proc(root_fd, err);
+	return r < 0 ? r : leave_host(root_fd, err);
+}
+
+/* The process that assembles: tells how it went, and keeps the namespace alive
+ * until the keeper has a descriptor of it and closes its end. */
+static _Noreturn void assembler_main(const struct root_source *s, int report_fd, int hold_fd)
+{
+	struct err err = { 0 };
+	char byte;
+
+	(void)assemble_here(s, &err);
+	if (fd_write_full(report_fd, &err, sizeof(err)) == 0)
+		(void)fd_read_full(hold_fd, &byte, 1);
+	_exit(0);
+}
+
+static int open_namespace(pid_t pid, int report_fd, int *ret, struct err *err)
+{
+	char path[32];
+	struct err reported;
+
+	if (fd_read_full(report_fd, &reported, sizeof(reported)) != (ssize_t)sizeof(reported))
+		return err_set(err, -EIO, "the assembling process died");
+	if (reported.code < 0) {
+		if (err)
+			*err = reported;
+		return reported.code;
+	}
+	(void)snprintf(path, sizeof(path), "/proc/%d/ns/mnt", (int)pid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return err_errno(err, "open %s", path);
+	*ret = fd;
+	return 0;
+}
+
+static int assemble_in_child(const struct root_source *s, int *ret_ns_fd, struct err *err)
+{
+	AUTO_FD report_read = -1, report_write = -1, hold_read = -1, hold_write = -1;
+	int r = fd_pipe(&report_read, &report_write);
+
+	if (r == 0)
+		r = fd_pipe(&hold_read, &hold_write);
+	if (r < 0)
+		return err_set(err, r, "make a pipe");
+	pid_t pid = clone_process(CLONE_NEWNS, -1, NULL);
+	if (pid < 0)
+		return err_errno(err, "make a mount namespace");
+	if (pid == 0) {
+		close_fdp(&hold_write);
+		assembler_main(s, report_write, hold_read);
+	}
+	close_fdp(&report_write);
+	r = open_namespace(pid, report_read, ret_ns_fd, err);
+	close_fdp(&hold_write);
+	(void)waitpid(pid, NULL, 0);
+	return r;
+}
+
+int root_assemble(const struct root_source *source, struct root **ret, struct err *err)
+{
+	struct root *root = xnew(struct root);
+
+	(void)snprintf(root->image, sizeof(root->image), "%s", source->image);
+	root->ns_fd = -1;
+	int r = assemble_in_child(source, &root->ns_fd, err);
+	if (r < 0) {
+		root_free(root);
+		return err_wrap(err, r, "root");
+	}
+	*ret = root;
+	return 0;
+}
+
+void root_free(struct root *root)
+{
+	if (!root)
+		return;
+	close_fdp(&root->ns_fd);
+	free(root);
+}

@@ -1,0 +1,38 @@
+/* A subcommand of the program: one const struct per file, listed in main.c. */
+#pragma once
+#include <stddef.h>
+
+struct option_row;
+
+struct command {
+	const char *name;
+	const char *arguments;           /* what stands behind the options in the usage line */
+	const char *summary;             /* one line for `belljar --help` */
+	const char *description;         /* paragraphs for `belljar NAME --help`; may be NULL */
+	const struct option_row *options; /* ends with an empty row; may be NULL */
+
+	/* Does the work; the return value is the exit status. `argv[0]` is the
+	 * subcommand's name. */
+	int (*run)(const struct command *self, int argc, char **argv);
+};
+
+/* Exit statuses that are ours and not a guest's, as `timeout` and `docker run`
+ * use them too. */
+enum exit_status {
+	EXIT_TIMEOUT = 124,
+	EXIT_OURS = 125,
+	EXIT_NOT_EXECUTABLE = 126,
+	EXIT_NOT_FOUND = 127,
+	EXIT_OOM = 137,
+};
+
+extern const struct command command_doctor;
+extern const struct command command_image;
+extern const struct command command_keeper;
+extern const struct command command_run;
+
+/* Every subcommand, in the order in which help lists them; ends with NULL. */
+extern const struct command *const commands[];
+
+/* One line on stderr: "belljar: ...". */
+void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

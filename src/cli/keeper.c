@@ -1,0 +1,79 @@
+/* belljar keeper: the privileged process, usually started by something else. */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "cli/command.h"
+#include "cli/option.h"
+#include "keeper/keeper.h"
+
+struct keeper_values {
+	const char *root;
+	const char *seccomp;
+	const char *log_level;
+	uint64_t uid;
+	uint64_t listen_fd;
+	uint64_t lifeline_fd;
+};
+
+#define NONE UINT64_MAX
+
+static const struct option_row options[] = {
+	{ "--root", 0, OPTION_STRING, offsetof(struct keeper_values, root), "DIR",
+		"state directory (default: $BELLJAR_ROOT or the usual place)" },
+	{ "--uid", 0, OPTION_NUMBER, offsetof(struct keeper_values, uid), "UID",
+		"who may connect, besides root (default: the caller)" },
+	{ "--listen-fd", 0, OPTION_NUMBER, offsetof(struct keeper_values, listen_fd), "N",
+		"serve this inherited socket instead of <root>/keeper.sock" },
+	{ "--lifeline-fd", 0, OPTION_NUMBER, offsetof(struct keeper_values, lifeline_fd), "N",
+		"end when the other end of this inherited pipe is closed" },
+	{ "--seccomp", 0, OPTION_STRING, offsetof(struct keeper_values, seccomp), "FILE",
+		"another seccomp profile, in Docker's format" },
+	{ "--log-level", 0, OPTION_STRING, offsetof(struct keeper_values, log_level), "LEVEL",
+		"debug, info, warn (default) or error" },
+	{ 0 },
+};
+
+static int run(const struct command *self, int argc, char **argv)
+{
+	struct keeper_values v = { .uid = NONE, .listen_fd = NONE, .lifeline_fd = NONE };
+	enum log_level level = LOG_LEVEL_WARN;
+	struct err err = { 0 };
+	int r = option_parse(self, argc, argv, &v, &err);
+
+	if (r == 0)
+		return 0;
+	if (r > 0 && r < argc)
+		r = err_set(&err, -EINVAL, "unexpected argument '%s'", argv[r]);
+	if (r > 0 && v.log_level && log_parse_level(v.log_level, &level) < 0)
+		r = err_set(&err, -EINVAL, "unknown log level '%s'", v.log_level);
+	if (r > 0) {
+		struct keeper_options keeper = {
+			.root = v.root,
+			.profile = v.seccomp,
+			.uid = v.uid == NONE ? geteuid() : (uid_t)v.uid,
+			.listen_fd = v.listen_fd == NONE ? -1 : (int)v.listen_fd,
+			.lifeline_fd = v.lifeline_fd == NONE ? -1 : (int)v.lifeline_fd,
+		};
+		log_set_level(level);
+		r = keeper_serve(&keeper, &err);
+	}
+	if (r >= 0)
+		return 0;
+	complain("keeper: %s", err.text);
+	return EXIT_OURS;
+}
+
+const struct command command_keeper = {
+	.name = "keeper",
+	.summary = "Make and guard boxes for other processes (started on demand by run)",
+	.description =
+		"Listens on <root>/keeper.sock until it gets SIGTERM. Boxes end with their keeper;\n"
+		"whatever a killed one left behind is swept away when the next one starts.",
+	.options = options,
+	.run = run,
+};

@@ -1,0 +1,167 @@
+#include "cli/result_json.h"
+
+#include <jansson.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "belljar.h"
+
+/* Words which the outcome stands for, as every other door spells them. */
+static const struct {
+	const char *reason;
+	const char *phase;
+} words[] = {
+	[BELLJAR_SUCCESS] = { "exit_code_0", "completed" },
+	[BELLJAR_NONZERO_EXIT] = { "nonzero_exit", "failed" },
+	[BELLJAR_SIGNALED] = { "signaled", "failed" },
+	[BELLJAR_OUT_OF_MEMORY] = { "oom_killed", "failed" },
+	[BELLJAR_PIDS_LIMIT] = { "pids_limit_exceeded", "failed" },
+	[BELLJAR_TIMEOUT] = { "execution_timeout", "timed_out" },
+	[BELLJAR_STARTUP_TIMEOUT] = { "startup_timeout", "timed_out" },
+	[BELLJAR_CANCELED] = { "canceled_by_user", "killed" },
+	[BELLJAR_IMAGE_MISSING] = { "image_pull_failed", "failed" },
+	[BELLJAR_PROVISION_FAILED] = { "provision_failed", "failed" },
+	[BELLJAR_EXEC_FAILED] = { "exec_failed", "failed" },
+	[BELLJAR_POLICY_DENIED] = { "policy_denied", "failed" },
+};
+
+static json_t *time_json(uint64_t ns)
+{
+	char text[64];
+	struct tm tm;
+	time_t sec = (time_t)(ns / 1000000000u);
+
+	if (ns == 0)
+		return json_null();
+	(void)gmtime_r(&sec, &tm);
+	size_t n = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
+	(void)snprintf(text + n, sizeof(text) - n, ".%03uZ", (unsigned)(ns / 1000000u % 1000u));
+	return json_string(text);
+}
+
+static json_t *number_json(uint64_t v)
+{
+	return v == BELLJAR_UNKNOWN ? json_null() : json_integer((json_int_t)v);
+}
+
+static json_t *seconds_json(uint64_t us)
+{
+	return us == BELLJAR_UNKNOWN ? json_null() : json_real((double)us / 1e6);
+}
+
+static json_t *mb_json(uint64_t bytes)
+{
+	return bytes == BELLJAR_UNKNOWN ? json_null() : json_real((double)bytes / (1 << 20));
+}
+
+static char *to_base64(const char *data, size_t size)
+{
+	static const char digits[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	char *text = xcalloc((size + 2) / 3 * 4 + 1, 1);
+	char *to = text;
+
+	for (size_t i = 0; i < size; i += 3) {
+		uint32_t v = (uint32_t)(unsigned char)data[i] << 16;
+
+		v |= i + 1 < size ? (uint32_t)(unsigned char)data[i + 1] << 8 : 0;
+		v |= i + 2 < size ? (uint32_t)(unsigned char)data[i + 2] : 0;
+		*to++ = digits[v >> 18];
+		*to++ = digits[v >> 12 & 63];
+		*to++ = i + 1 < size ? digits[v >> 6 & 63] : '=';
+		*to++ = i + 2 < size ? digits[v & 63] : '=';
+	}
+	return text;
+}
+
+/* Text as it is when it is UTF-8, else all of it in base64, and it says so. */
+static void add_text(json_t *object, const char *name, const struct capture_text *text)
+{
+	char key[64];
+	json_t *plain = json_stringn(text->data ? text->data : "", text->size);
+
+	(void)snprintf(key, sizeof(key), "%s_encoding", name);
+	(void)json_object_set_new(object, key, json_string(plain ? "utf8" : "base64"));
+	if (!plain) {
+		AUTO_FREE char *encoded = to_base64(text->data, text->size);
+		plain = json_string(encoded);
+	}
+	(void)json_object_set_new(object, name, plain);
+	(void)snprintf(key, sizeof(key), "%s_truncated", name);
+	(void)json_object_set_new(object, key, json_boolean(text->truncated));
+}
+
+static json_t *limits_json(const struct belljar_limits *l)
+{
+	return json_pack("{s:f, s:f, s:f, s:I, s:I, s:f, s:f, s:f, s:f}", "timeout_sec",
+		(double)l->timeout_ms / 1e3, "startup_timeout_sec", (double)l->startup_ms / 1e3,
+		"memory_mb", (double)l->memory_bytes / (1 << 20), "pids", (json_int_t)l->pids,
+		"nofile", (json_int_t)l->open_files, "cpu", (double)l->cpu_milli / 1e3,
+		"workspace_mb", (double)l->workspace_bytes / (1 << 20), "tmp_mb",
+		(double)l->tmp_bytes / (1 << 20), "artifact_mb",
+		(double)l->capture_bytes / (1 << 20));
+}
+
+static json_t *usage_json(const struct belljar_result *r)
+{
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "cpu_time_sec",
+		seconds_json(r->cpu_us), "wall_time_sec", seconds_json(r->wall_us), "peak_rss_mb",
+		mb_json(r->peak_bytes), "pids", number_json(r->pids), "max_open_files",
+		number_json(r->open_files), "log_bytes", number_json(r->log_bytes),
+		"artifact_bytes", number_json(r->captured_bytes), "limits",
+		limits_json(&r->limits));
+}
+
+static json_t *facets_json(uint64_t mask)
+{
+	json_t *list = json_array();
+
+	for (unsigned f = 0; f < BELLJAR_FACET_COUNT; f++) {
+		if (mask & (UINT64_C(1) << f))
+			(void)json_array_append_new(list,
+				json_string(belljar_facet_name((enum belljar_facet)f)));
+	}
+	return list;
+}
+
+static void add_result(json_t *object, const struct belljar_result *r)
+{
+	json_t *more = json_pack(
+		"{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:I, s:I}", "phase",
+		words[r->outcome].phase, "reason_code", words[r->outcome].reason, "message",
+		r->message, "exit_code", r->exit_code < 0 ? json_null() : json_integer(r->exit_code),
+		"signal", r->signal ? json_integer(r->signal) : json_null(), "created_at",
+		time_json(r->created_ns), "started_at", time_json(r->started_ns), "finished_at",
+		time_json(r->ended_ns), "resource_usage", usage_json(r), "image", r->image,
+		"enforced", facets_json(r->enforced), "not_enforced",
+		facets_json(~r->enforced & ((UINT64_C(1) << BELLJAR_FACET_COUNT) - 1)),
+		"captured_files", (json_int_t)r->captured_files, "skipped_files",
+		(json_int_t)r->skipped_files);
+
+	(void)json_object_update(object, more);
+	json_decref(more);
+}
+
+void result_json_print(const struct belljar_result *result, const struct belljar_error *error,
+	const struct capture_text *out, const struct capture_text *err)
+{
+	json_t *object = json_object();
+
+	if (result)
+		add_result(object, result);
+	else
+		(void)json_object_update_new(object,
+			json_pack("{s:s, s:s, s:s, s:n, s:n}", "phase", "failed", "reason_code",
+				"infrastructure_error", "message", error->text, "exit_code",
+				"signal"));
+	add_text(object, "stdout", out);
+	add_text(object, "stderr", err);
+	AUTO_FREE char *text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(9));
+	if (text)
+		(void)puts(text);
+	json_decref(object);
+}

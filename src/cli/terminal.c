@@ -1,0 +1,40 @@
+#include "cli/terminal.h"
+
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+static struct termios saved;
+static bool is_raw;
+
+bool terminal_is_there(void)
+{
+	return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+}
+
+void terminal_size(unsigned *ret_rows, unsigned *ret_columns)
+{
+	struct winsize size = { 0 };
+
+	(void)ioctl(STDIN_FILENO, TIOCGWINSZ, &size);
+	*ret_rows = size.ws_row ? size.ws_row : 24;
+	*ret_columns = size.ws_col ? size.ws_col : 80;
+}
+
+void terminal_make_raw(void)
+{
+	struct termios raw;
+
+	if (is_raw || tcgetattr(STDIN_FILENO, &saved) < 0)
+		return;
+	raw = saved;
+	cfmakeraw(&raw);
+	is_raw = tcsetattr(STDIN_FILENO, TCSADRAIN, &raw) == 0;
+}
+
+void terminal_restore(void)
+{
+	if (is_raw)
+		(void)tcsetattr(STDIN_FILENO, TCSADRAIN, &saved);
+	is_raw = false;
+}

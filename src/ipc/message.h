@@ -1,0 +1,58 @@
+/* Every message between a client and the keeper, and between the keeper and the
+ * init process of a box. Numbers are never reused; any change to a payload bumps
+ * MESSAGE_VERSION, and a peer of another version is turned away. */
+#pragma once
+
+#define MESSAGE_VERSION 1
+
+enum message {
+	/* client -> keeper */
+	MESSAGE_HELLO = 1,       /* - */
+	MESSAGE_START = 2,       /* spec */
+	MESSAGE_SIGNAL = 3,      /* id, u32 signal */
+	MESSAGE_CANCEL = 4,      /* id */
+	MESSAGE_ATTACH = 5,      /* id */
+	MESSAGE_LIST = 6,        /* - */
+	MESSAGE_ACK = 7,         /* id */
+	MESSAGE_CLOSE_STDIN = 8, /* id */
+
+	/* keeper -> client */
+	MESSAGE_WELCOME = 20, /* u64 facets */
+	MESSAGE_STARTED = 21, /* id, u32 mask of channels, with their descriptors */
+	MESSAGE_REFUSED = 22, /* id, u32 errno, u32 reason, text */
+	MESSAGE_RUNNING = 23, /* id, u64 started_ns */
+	MESSAGE_ENDED = 24,   /* result */
+	MESSAGE_RUNS = 25,    /* u32 n, then n times: id, u32 state */
+
+	/* keeper -> init of a box */
+	MESSAGE_BOX_SPEC = 40,   /* spec, with the guest's descriptors */
+	MESSAGE_BOX_SIGNAL = 41, /* u32 signal */
+	MESSAGE_BOX_KILL = 42,   /* - */
+
+	/* init of a box -> keeper */
+	MESSAGE_BOX_TTY = 60,     /* -, with the master of the terminal */
+	MESSAGE_BOX_RUNNING = 61, /* - */
+	MESSAGE_BOX_EXITED = 62,  /* u32 wait status, u64 cpu_us, peak, open files */
+	MESSAGE_BOX_FAILED = 63,  /* u32 reason, u32 errno, text */
+	MESSAGE_BOX_CAPTURED = 64, /* u64 bytes */
+};
+
+/* The channels of a run. A STARTED message carries one descriptor for each bit
+ * that is set, in this order. */
+enum channel {
+	CHANNEL_STDIN,   /* written by the client */
+	CHANNEL_STDOUT,  /* read by the client */
+	CHANNEL_STDERR,  /* read by the client */
+	CHANNEL_TTY,     /* instead of the three above */
+	CHANNEL_FILES,   /* a pack stream into the box, before the guest starts */
+	CHANNEL_CAPTURE, /* a pack stream out of it, after the guest ended */
+	CHANNEL_COUNT,
+};
+
+/* What a RUNS message says of each run. */
+enum run_state {
+	RUN_STARTING,
+	RUN_RUNNING,
+	RUN_ENDING,
+	RUN_ENDED,
+};

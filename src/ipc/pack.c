@@ -1,0 +1,169 @@
+#include "ipc/pack.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/err.h"
+
+size_t pack_encode(const struct pack_entry *e, uint8_t *buf)
+{
+	size_t n = strlen(e->name);
+	uint32_t mode = htole32(e->mode);
+	uint32_t name_size = htole32((uint32_t)n);
+	uint64_t size = htole64(e->size);
+
+	buf[0] = (uint8_t)e->kind;
+	memcpy(buf + 1, &mode, sizeof(mode));
+	memcpy(buf + 5, &name_size, sizeof(name_size));
+	memcpy(buf + 9, &size, sizeof(size));
+	memcpy(buf + PACK_HEAD_SIZE, e->name, n);
+	return PACK_HEAD_SIZE + n;
+}
+
+bool pack_name_is_clean(const char *name)
+{
+	unsigned depth = 0;
+
+	if (!*name || strlen(name) > PACK_NAME_MAX)
+		return false;
+	for (const char *p = name;;) {
+		size_t n = strcspn(p, "/");
+
+		if (n == 0 || n > 255 || ++depth > PACK_DEPTH_MAX)
+			return false;
+		if (p[0] == '.' && (n == 1 || (n == 2 && p[1] == '.')))
+			return false;
+		p += n;
+		if (!*p++)
+			return true;
+	}
+}
+
+void pack_reader_init(struct pack_reader *r, struct pack_sink *sink)
+{
+	memset(r, 0, sizeof(*r));
+	r->sink = sink;
+}
+
+static int finish_entry(struct pack_reader *r, struct err *err)
+{
+	r->in_entry = false;
+	r->n_head = 0;
+	r->n_name = 0;
+	if (r->entry.kind == PACK_END)
+		return 0;
+	r->n_entries++;
+	return r->sink->finish(r->sink, err);
+}
+
+static bool kind_is_known(uint8_t kind)
+{
+	return kind == PACK_FILE || kind == PACK_DIR || kind == PACK_LINK || kind == PACK_SKIP ||
+	       kind == PACK_END;
+}
+
+/* The head is complete: judge it before a byte of what it announces is read. */
+static int accept_head(struct pack_reader *r, struct err *err)
+{
+	uint32_t mode, name_size;
+	uint64_t size;
+
+	memcpy(&mode, r->head + 1, sizeof(mode));
+	memcpy(&name_size, r->head + 5, sizeof(name_size));
+	memcpy(&size, r->head + 9, sizeof(size));
+	if (!kind_is_known(r->head[0]))
+		return err_set(err, -EBADMSG, "file stream: unknown kind of entry");
+	r->entry.kind = (enum pack_kind)r->head[0];
+	r->entry.mode = le32toh(mode) & 0777;
+	r->entry.size = le64toh(size);
+	r->name_size = le32toh(name_size);
+	if (r->name_size > PACK_NAME_MAX || (r->entry.kind == PACK_END) != (r->name_size == 0))
+		return err_set(err, -EBADMSG, "file stream: bad length of a name");
+	if (r->entry.kind == PACK_LINK && r->entry.size > PACK_NAME_MAX)
+		return err_set(err, -EBADMSG, "file stream: link target too long");
+	return 0;
+}
+
+static int begin_end(struct pack_reader *r, struct err *err)
+{
+	if (r->entry.size != r->n_entries)
+		return err_set(err, -EBADMSG, "file stream: entries are missing");
+	r->ended = true;
+	return 0;
+}
+
+/* Head and name are complete. */
+static int begin_entry(struct pack_reader *r, struct err *err)
+{
+	r->entry.name[r->name_size] = '\0';
+	if (r->entry.kind == PACK_END)
+		return begin_end(r, err);
+	if (strlen(r->entry.name) != r->name_size || !pack_name_is_clean(r->entry.name))
+		return err_set(err, -EBADMSG, "file stream: unsafe name '%.100s'", r->entry.name);
+	if (r->n_entries >= PACK_ENTRIES_MAX)
+		return err_set(err, -E2BIG, "more than %u files", PACK_ENTRIES_MAX);
+	bool has_data = r->entry.kind == PACK_FILE || r->entry.kind == PACK_LINK;
+	r->left = has_data ? r->entry.size : 0;
+	r->in_entry = true;
+	int result = r->sink->begin(r->sink, &r->entry, err);
+	if (result < 0 || r->left > 0)
+		return result;
+	return finish_entry(r, err);
+}
+
+static size_t min_size(size_t a, uint64_t b)
+{
+	return a < b ? a : (size_t)b;
+}
+
+/* Take what fits the current part of the entry; returns how much, or an error. */
+static ssize_t feed_some(struct pack_reader *r, const uint8_t *data, size_t size, struct err *err)
+{
+	int result = 0;
+	size_t n;
+
+	if (r->ended)
+		return err_set(err, -EBADMSG, "file stream: bytes behind its end");
+	if (r->in_entry) {
+		n = min_size(size, r->left);
+		result = r->sink->data(r->sink, data, n, err);
+		r->left -= n;
+		if (result == 0 && r->left == 0)
+			result = finish_entry(r, err);
+	} else if (r->n_head < PACK_HEAD_SIZE) {
+		n = min_size(size, PACK_HEAD_SIZE - r->n_head);
+		memcpy(r->head + r->n_head, data, n);
+		r->n_head += n;
+		if (r->n_head == PACK_HEAD_SIZE) {
+			result = accept_head(r, err);
+			if (result == 0 && r->name_size == 0)
+				result = begin_entry(r, err);
+		}
+	} else {
+		n = min_size(size, r->name_size - r->n_name);
+		memcpy(r->entry.name + r->n_name, data, n);
+		r->n_name += n;
+		if (r->n_name == r->name_size)
+			result = begin_entry(r, err);
+	}
+	return result < 0 ? result : (ssize_t)n;
+}
+
+int pack_feed(struct pack_reader *r, const uint8_t *data, size_t size, struct err *err)
+{
+	while (size > 0) {
+		ssize_t n = feed_some(r, data, size, err);
+
+		if (n < 0)
+			return (int)n;
+		data += n;
+		size -= (size_t)n;
+	}
+	return 0;
+}
+
+int pack_end(const struct pack_reader *r, struct err *err)
+{
+	return r->ended ? 0 : err_set(err, -EBADMSG, "file stream: cut short");
+}

@@ -1,0 +1,31 @@
+/* Writes files and trees as a pack stream into a stream socket. Links are never
+ * followed below the start of a tree. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ipc/pack.h"
+
+
+struct pack_writer {
+	int fd;              /* borrowed, a stream socket */
+	uint64_t max_bytes;  /* a file that would pass this is sent as PACK_SKIP */
+	uint64_t n_bytes;
+	uint64_t n_entries;
+	bool files_only;     /* no directories, no links */
+	char *const *globs;  /* only files that match one; NULL for all */
+};
+
+/* One file with the given bytes. */
+int pack_write_bytes(struct pack_writer *w, const char *name, uint32_t mode, const void *data,
+	uint64_t size, struct err *err);
+
+/* The open regular file `fd`, from its start. */
+int pack_write_file(struct pack_writer *w, const char *name, int fd, struct err *err);
+
+/* Everything below the open directory `dir_fd`, as `prefix`/... or, when that is
+ * empty, at the top. Sorted by name, so that equal trees give equal streams. */
+int pack_write_tree(struct pack_writer *w, const char *prefix, int dir_fd, struct err *err);
+
+/* The end mark; without it the other side calls the stream cut short. */
+int pack_write_end(struct pack_writer *w, struct err *err);

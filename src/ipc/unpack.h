@@ -1,0 +1,19 @@
+/* Writes a pack stream below one directory. No link is followed on the way, so
+ * nothing outside can be touched; existing files are replaced. */
+#pragma once
+#include "ipc/pack.h"
+
+struct unpack {
+	struct pack_sink sink; /* first: a sink is an unpack */
+	int dir_fd;            /* borrowed */
+	int fd;                /* the file being written, -1 for none */
+	uint64_t max_bytes;
+	uint64_t n_bytes;
+	uint64_t n_skipped;    /* files the sender left out */
+	struct pack_entry entry; /* the one being written, while it needs its name later */
+	char target[PACK_NAME_MAX + 1];
+	size_t n_target;
+};
+
+void unpack_init(struct unpack *u, int dir_fd, uint64_t max_bytes);
+void unpack_fini(struct unpack *u);

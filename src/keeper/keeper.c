@@ -1,0 +1,282 @@
+#include "keeper/keeper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "box/cgroup.h"
+#include "box/profile.h"
+#include "box/root.h"
+#include "keeper/keeper_private.h"
+
+/* How soon a busy cgroup is tried again. */
+#define TEND_MS 20
+
+int watch_start(struct keeper *k, struct watch *w, int fd, uint32_t events)
+{
+	struct epoll_event event = { .events = events, .data.ptr = w };
+
+	if (epoll_ctl(k->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0)
+		return -errno;
+	w->fd = fd;
+	return 0;
+}
+
+void watch_stop(struct keeper *k, struct watch *w)
+{
+	if (w->fd < 0)
+		return;
+	(void)epoll_ctl(k->epoll_fd, EPOLL_CTL_DEL, w->fd, NULL);
+	w->fd = -1;
+}
+
+static bool may_connect(const struct keeper *k, const struct ucred *peer)
+{
+	return peer->uid == k->uid || peer->uid == 0;
+}
+
+static int read_peer(int fd, struct ucred *ret)
+{
+	socklen_t size = sizeof(*ret);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, ret, &size) < 0 ? -errno : 0;
+}
+
+static void on_connect(struct keeper *k, void *owner, uint32_t events)
+{
+	struct ucred peer;
+	AUTO_FD fd = accept4(k->listen.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	(void)owner;
+	(void)events;
+	if (fd < 0 || k->stopping)
+		return;
+	if (read_peer(fd, &peer) < 0 || !may_connect(k, &peer)) {
+		log_warn("event=denied_client uid=%u", (unsigned)peer.uid);
+		return;
+	}
+	if (k->n_peers >= PEERS_MAX) {
+		log_warn("event=too_many_clients uid=%u", (unsigned)peer.uid);
+		return;
+	}
+	if (peer_add(k, fd, peer.uid) == 0)
+		(void)take_fd(&fd);
+}
+
+static void on_signal(struct keeper *k, void *owner, uint32_t events)
+{
+	struct signalfd_siginfo info;
+
+	(void)owner;
+	(void)events;
+	while (read(k->signals.fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+		log_info("stopping on signal %u", info.ssi_signo);
+		k->stopping = true;
+	}
+}
+
+static int watch_signals(struct keeper *k, struct err *err)
+{
+	sigset_t set;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGINT);
+	(void)sigprocmask(SIG_BLOCK, &set, NULL);
+	(void)signal(SIGPIPE, SIG_IGN);
+	int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (fd < 0)
+		return err_errno(err, "watch signals");
+	int r = watch_start(k, &k->signals, fd, EPOLLIN);
+	return r < 0 ? err_set(err, r, "watch signals") : 0;
+}
+
+/* Milliseconds until the next deadline, rounded up; -1 for none. */
+static int next_timeout(const struct keeper *k)
+{
+	uint64_t first = UINT64_MAX;
+	uint64_t now = clock_monotonic_ns();
+
+	for (const struct run *r = k->runs; r; r = r->next) {
+		if (r->deadline_ns && r->deadline_ns < first)
+			first = r->deadline_ns;
+	}
+	if (first == UINT64_MAX)
+		return -1;
+	if (first <= now)
+		return 0;
+	uint64_t ms = (first - now + 999999) / 1000000;
+	return ms > 3600000 ? 3600000 : (int)ms;
+}
+
+static void check_deadlines(struct keeper *k)
+{
+	uint64_t now = clock_monotonic_ns();
+
+	for (struct run *r = k->runs, *next; r; r = next) {
+		next = r->next;
+		if (r->deadline_ns && r->deadline_ns <= now)
+			run_on_deadline(k, r);
+	}
+}
+
+static void bury_the_dead(struct keeper *k)
+{
+	for (struct run *r; (r = k->dead_runs);) {
+		k->dead_runs = r->next;
+		free(r);
+	}
+	for (struct peer *p; (p = k->dead_peers);) {
+		k->dead_peers = p->next;
+		free(p);
+	}
+}
+
+/* One turn: first what is waiting, then, when nothing is, the housekeeping. */
+static void turn(struct keeper *k, bool *more_to_tend)
+{
+	struct epoll_event events[EVENTS_MAX];
+	int n = epoll_wait(k->epoll_fd, events, EVENTS_MAX, 0);
+
+	if (n == 0) {
+		*more_to_tend = groups_tend(k);
+		int timeout = next_timeout(k);
+		if (*more_to_tend && (timeout < 0 || timeout > TEND_MS))
+			timeout = TEND_MS;
+		n = epoll_wait(k->epoll_fd, events, EVENTS_MAX, timeout);
+	}
+	for (int i = 0; i < n; i++) {
+		struct watch *w = events[i].data.ptr;
+
+		if (w->fd >= 0)
+			w->on_event(k, w->owner, events[i].events);
+	}
+	check_deadlines(k);
+	bury_the_dead(k);
+}
+
+static void loop(struct keeper *k)
+{
+	bool more_to_tend = false;
+
+	while (!k->stopping)
+		turn(k, &more_to_tend);
+}
+
+static int load_profile(const char *path, char **ret, size_t *ret_size, struct err *err)
+{
+	AUTO_FD fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return err_errno(err, "open the seccomp profile %s", path);
+	int r = fd_read_all(fd, PROFILE_SIZE_MAX, ret, ret_size);
+	return r < 0 ? err_set(err, r, "read the seccomp profile %s", path) : 0;
+}
+
+static int prepare_host(struct keeper *k, const char *profile_path, struct err *err)
+{
+	AUTO_FREE char *profile = NULL;
+	size_t size = 0;
+	struct root *root = NULL;
+	int r = profile_path ? load_profile(profile_path, &profile, &size, err) : 0;
+
+	if (r == 0)
+		r = box_host_init(&k->host, profile, size, err);
+	if (r < 0)
+		return r;
+	k->facets = k->host.facets | cgroup_host_facets(k->cgroups);
+	/* Assembled now, so that the first run does not wait for it. */
+	return images_find_root(k, "host", &root, err);
+}
+
+static void on_lifeline(struct keeper *k, void *owner, uint32_t events)
+{
+	(void)owner;
+	(void)events;
+	k->stopping = true;
+}
+
+static int accept_clients(struct keeper *k, const struct keeper_options *options, struct err *err)
+{
+	int fd = options->listen_fd;
+	int r = fd < 0 ? state_listen(k, &fd, err) : fd_set_nonblock(fd, true);
+
+	if (r < 0)
+		return fd < 0 ? r : err_set(err, r, "use descriptor %d", fd);
+	r = watch_start(k, &k->listen, fd, EPOLLIN);
+	if (r == 0 && options->lifeline_fd >= 0)
+		r = watch_start(k, &k->lifeline, options->lifeline_fd, 0);
+	return r < 0 ? err_set(err, r, "watch for clients") : 0;
+}
+
+/* Inherited descriptors are not for boxes to inherit in turn. */
+static void own_inherited(const struct keeper_options *options)
+{
+	if (options->listen_fd >= 0)
+		(void)fcntl(options->listen_fd, F_SETFD, FD_CLOEXEC);
+	if (options->lifeline_fd >= 0)
+		(void)fcntl(options->lifeline_fd, F_SETFD, FD_CLOEXEC);
+}
+
+static void close_all(struct keeper *k)
+{
+	while (k->runs)
+		run_close(k, k->runs);
+	while (k->peers)
+		peer_close(k, k->peers);
+	bury_the_dead(k);
+	groups_fini(k);
+	state_close(k);
+	for (struct root *root; (root = k->roots);) {
+		k->roots = root->next;
+		root_free(root);
+	}
+	box_host_fini(&k->host);
+	close_fdp(&k->listen.fd);
+	close_fdp(&k->signals.fd);
+	close_fdp(&k->lifeline.fd);
+	close_fdp(&k->epoll_fd);
+	free(k->buffer);
+}
+
+int keeper_serve(const struct keeper_options *options, struct err *err)
+{
+	struct keeper k = {
+		.uid = options->uid,
+		.root_fd = -1,
+		.images_fd = -1,
+		.lock_fd = -1,
+		.listen = { .fd = -1, .on_event = on_connect },
+		.signals = { .fd = -1, .on_event = on_signal },
+		.lifeline = { .fd = -1, .on_event = on_lifeline },
+		.host = { .home_ns_fd = -1 },
+	};
+
+	own_inherited(options);
+	k.buffer = xcalloc(1, FRAME_SIZE_MAX);
+	k.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	int r = k.epoll_fd < 0 ? err_errno(err, "make an epoll set") : 0;
+	if (r == 0)
+		r = watch_signals(&k, err);
+	if (r == 0)
+		r = state_open(&k, options->root, err);
+	if (r == 0)
+		r = prepare_host(&k, options->profile, err);
+	if (r == 0)
+		r = accept_clients(&k, options, err);
+	if (r == 0)
+		loop(&k);
+	close_all(&k);
+	return r;
+}

@@ -1,0 +1,169 @@
+/* What the files of the keeper share. An object is owned by the list it is in;
+ * one that dies while events are being handled goes to the keeper's graveyard
+ * and is freed when they all are, since a later event may still point to it. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+
+#include "box/box.h"
+#include "ipc/frame.h"
+#include "ipc/message.h"
+#include "ipc/result.h"
+#include "ipc/spec.h"
+
+struct cgroup;
+struct cgroup_host;
+struct cur;
+struct err;
+struct keeper;
+
+/* Limits of the keeper itself. */
+#define PEERS_MAX        256u
+#define RUNS_MAX         4096u
+#define SPARE_GROUPS_MAX 2u
+#define EVENTS_MAX       64
+
+/* A descriptor in the epoll set and what to call for it. */
+struct watch {
+	int fd; /* -1 when not watched */
+	void (*on_event)(struct keeper *k, void *owner, uint32_t events);
+	void *owner;
+};
+
+int watch_start(struct keeper *k, struct watch *w, int fd, uint32_t events);
+void watch_stop(struct keeper *k, struct watch *w);
+
+enum peer_phase {
+	PEER_NEW = 1,
+	PEER_READY = 2,
+};
+
+/* A connected client. */
+struct peer {
+	struct peer *next;
+	struct watch watch;
+	enum peer_phase phase;
+	uid_t uid;
+	bool closed;
+};
+
+/* Why a run is being ended; the first cause stays. */
+enum cause {
+	CAUSE_NONE,
+	CAUSE_STARTUP_TIMEOUT,
+	CAUSE_TIMEOUT,
+	CAUSE_CANCEL,
+	CAUSE_OOM,
+	CAUSE_CLIENT_GONE,
+};
+
+struct run {
+	struct run *next;
+	struct peer *peer; /* who hears of it; NULL when nobody does */
+	uid_t owner;
+	char id[RUN_ID_SIZE + 1];
+	struct limits limits;
+	bool lingers;
+	bool captures;
+	enum run_state state;
+
+	struct box box;
+	struct cgroup *cgroup;
+	struct watch control;
+	struct watch pid;
+	struct watch memory;
+	int fds[CHANNEL_COUNT]; /* duplicates of the client's ends, for coming back */
+
+	uint64_t deadline_ns; /* CLOCK_MONOTONIC; 0 for none */
+	uint64_t started_mono_ns;
+	uint64_t ended_mono_ns;
+	enum cause cause;
+	bool kill_sent;  /* by asking init */
+	bool killed;     /* by force, when asking did not help */
+	bool has_status; /* init reported how the guest ended */
+	bool has_failed; /* init reported that it never started */
+	int status;
+	uint64_t sampled_processes;
+	struct result result;
+	bool closed;
+};
+
+struct group {
+	struct group *next;
+	struct cgroup *cgroup;
+};
+
+struct keeper {
+	struct box_host host;
+	struct cgroup_host *cgroups;
+	struct root *roots;
+	uint64_t facets;
+	char *root_dir;
+	int root_fd;
+	int images_fd; /* -1 when there are none */
+	int lock_fd;
+	char id[17];
+	uid_t uid;
+
+	int epoll_fd;
+	struct watch listen;
+	struct watch signals;
+	struct watch lifeline;
+	bool owns_socket; /* keeper.sock is ours to remove */
+	bool stopping;
+
+	struct peer *peers;
+	size_t n_peers;
+	struct run *runs;
+	size_t n_runs;
+	struct peer *dead_peers;
+	struct run *dead_runs;
+	struct group *spare_groups; /* made ahead, used by the next runs */
+	size_t n_spare;
+	struct group *old_groups;   /* to be removed when the kernel lets us */
+	uint64_t n_groups;
+
+	uint8_t *buffer; /* FRAME_SIZE_MAX, for whatever is being received */
+};
+
+/* peer.c */
+int peer_add(struct keeper *k, int fd, uid_t uid);
+void peer_close(struct keeper *k, struct peer *p);
+/* Send, or close the peer when it does not read. */
+void peer_send(struct keeper *k, struct peer *p, uint32_t type, const struct put *payload,
+	const int *fds, size_t n_fds);
+
+/* rules.c: the whole attack surface. Returns a negative errno when the peer must
+ * be dropped. */
+int rules_dispatch(struct keeper *k, struct peer *p, struct frame *f);
+
+/* run.c */
+struct run *run_find(struct keeper *k, const char *id);
+int run_start(struct keeper *k, struct peer *p, struct spec *spec, enum reason *ret_reason,
+	struct err *err);
+void run_signal(struct keeper *k, struct run *r, int sig);
+void run_cancel(struct keeper *k, struct run *r, enum cause cause);
+void run_attach(struct keeper *k, struct run *r, struct peer *p);
+void run_orphan(struct keeper *k, struct run *r); /* its peer is gone */
+void run_close(struct keeper *k, struct run *r);  /* forget it; kills what lives */
+void run_on_deadline(struct keeper *k, struct run *r);
+
+/* verdict.c: how it ended, from all that is known. */
+void verdict_reach(struct keeper *k, struct run *r);
+
+/* groups.c: cgroups made ahead and removed afterwards, off the path of a run. */
+struct cgroup *groups_take(struct keeper *k, struct err *err);
+void groups_give_back(struct keeper *k, struct cgroup *cgroup);
+/* Do a little of the pending work; true when there is more. */
+bool groups_tend(struct keeper *k);
+void groups_fini(struct keeper *k);
+
+/* images.c */
+int images_find_root(struct keeper *k, const char *image, struct root **ret, struct err *err);
+
+/* state.c: the state directory, its lock, and what a killed predecessor left. */
+int state_open(struct keeper *k, const char *root, struct err *err);
+int state_listen(struct keeper *k, int *ret_fd, struct err *err);
+void state_close(struct keeper *k);

@@ -1,0 +1,222 @@
+/* What a client may say: the whole attack surface of the keeper is this table. A
+ * message that is unknown, comes at the wrong time, carries descriptors or is not
+ * well-formed means that the client is broken or hostile, and it is dropped. A
+ * well-formed request that can not be granted gets an answer. */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "ipc/cur.h"
+#include "keeper/keeper_private.h"
+
+static void put_id(struct put *p, const char *id)
+{
+	put_str(p, id);
+}
+
+static void refuse(struct keeper *k, struct peer *p, const char *id, enum reason reason,
+	const struct err *err)
+{
+	struct put out;
+
+	put_init(&out, FRAME_SIZE_MAX);
+	put_id(&out, id);
+	put_u32(&out, (uint32_t)-err->code);
+	put_u32(&out, (uint32_t)reason);
+	put_str(&out, err->text);
+	peer_send(k, p, MESSAGE_REFUSED, &out, NULL, 0);
+	put_fini(&out);
+}
+
+/* The run a message names, if it is this peer's to command. Someone else's is
+ * answered as if it did not exist. */
+static struct run *find_own(struct keeper *k, const struct peer *p, const char *id)
+{
+	struct run *r = run_find(k, id);
+
+	return r && (r->owner == p->uid || p->uid == 0) ? r : NULL;
+}
+
+static void refuse_unknown(struct keeper *k, struct peer *p, const char *id)
+{
+	struct err err;
+
+	(void)err_set(&err, -ENOENT, "there is no run %s", id);
+	refuse(k, p, id, REASON_INFRASTRUCTURE_ERROR, &err);
+}
+
+/* Anybody whom the socket let in may ask what is enforced here. */
+static int handle_hello(struct keeper *k, struct peer *p, struct cur *c)
+{
+	struct put out;
+
+	if (cur_end(c) < 0)
+		return -EBADMSG;
+	p->phase = PEER_READY;
+	put_init(&out, 64);
+	put_u64(&out, k->facets);
+	peer_send(k, p, MESSAGE_WELCOME, &out, NULL, 0);
+	put_fini(&out);
+	return 0;
+}
+
+/* Starting runs is what the keeper is for; it decides nothing about who may run
+ * what, only that no run can reach out of its box. */
+static int handle_start(struct keeper *k, struct peer *p, struct cur *c)
+{
+	struct err err = { 0 };
+	CLEANUP(spec_fini) struct spec spec;
+	enum reason reason = REASON_POLICY_DENIED;
+
+	spec_get(&spec, c);
+	if (cur_end(c) < 0)
+		return -EBADMSG;
+	int r = spec_check(&spec, &err);
+	if (r == 0)
+		r = run_start(k, p, &spec, &reason, &err);
+	if (r < 0)
+		refuse(k, p, spec.id, reason, &err);
+	return 0;
+}
+
+/* A signal goes to the guest's own process group, from inside its box. */
+static int handle_signal(struct keeper *k, struct peer *p, struct cur *c)
+{
+	char id[RUN_ID_SIZE + 1];
+
+	cur_str_into(c, id, sizeof(id));
+	uint32_t sig = cur_u32(c);
+	if (cur_end(c) < 0 || sig == 0 || sig > (uint32_t)SIGRTMAX)
+		return -EBADMSG;
+	struct run *r = find_own(k, p, id);
+	if (r)
+		run_signal(k, r, (int)sig);
+	else
+		refuse_unknown(k, p, id);
+	return 0;
+}
+
+/* Whoever started a run may end it. */
+static int handle_cancel(struct keeper *k, struct peer *p, struct cur *c)
+{
+	char id[RUN_ID_SIZE + 1];
+
+	cur_str_into(c, id, sizeof(id));
+	if (cur_end(c) < 0)
+		return -EBADMSG;
+	struct run *r = find_own(k, p, id);
+	if (r)
+		run_cancel(k, r, CAUSE_CANCEL);
+	else
+		refuse_unknown(k, p, id);
+	return 0;
+}
+
+/* A client that died and came back gets the descriptors of its run again. */
+static int handle_attach(struct keeper *k, struct peer *p, struct cur *c)
+{
+	char id[RUN_ID_SIZE + 1];
+
+	cur_str_into(c, id, sizeof(id));
+	if (cur_end(c) < 0)
+		return -EBADMSG;
+	struct run *r = find_own(k, p, id);
+	if (r)
+		run_attach(k, r, p);
+	else
+		refuse_unknown(k, p, id);
+	return 0;
+}
+
+/* ... and learns first which runs it had. */
+static int handle_list(struct keeper *k, struct peer *p, struct cur *c)
+{
+	struct put out;
+	uint32_t n = 0;
+
+	if (cur_end(c) < 0)
+		return -EBADMSG;
+	for (const struct run *r = k->runs; r; r = r->next)
+		n += r->owner == p->uid || p->uid == 0;
+	put_init(&out, FRAME_SIZE_MAX);
+	put_u32(&out, n);
+	for (const struct run *r = k->runs; r; r = r->next) {
+		if (r->owner != p->uid && p->uid != 0)
+			continue;
+		put_id(&out, r->id);
+		put_u32(&out, (uint32_t)r->state);
+	}
+	peer_send(k, p, MESSAGE_RUNS, &out, NULL, 0);
+	put_fini(&out);
+	return 0;
+}
+
+/* The result is safe elsewhere: it need not be kept here. */
+static int handle_ack(struct keeper *k, struct peer *p, struct cur *c)
+{
+	char id[RUN_ID_SIZE + 1];
+
+	cur_str_into(c, id, sizeof(id));
+	if (cur_end(c) < 0)
+		return -EBADMSG;
+	struct run *r = find_own(k, p, id);
+	if (!r)
+		refuse_unknown(k, p, id);
+	else if (r->state != RUN_ENDED)
+		return -EBADMSG; /* nothing was reported that could be acknowledged */
+	else
+		run_close(k, r);
+	return 0;
+}
+
+/* The keeper's duplicate of the guest's stdin would hold it open for ever. */
+static int handle_close_stdin(struct keeper *k, struct peer *p, struct cur *c)
+{
+	char id[RUN_ID_SIZE + 1];
+
+	cur_str_into(c, id, sizeof(id));
+	if (cur_end(c) < 0)
+		return -EBADMSG;
+	struct run *r = find_own(k, p, id);
+	if (r)
+		close_fdp(&r->fds[CHANNEL_STDIN]);
+	else
+		refuse_unknown(k, p, id);
+	return 0;
+}
+
+static const struct rule {
+	const char *name;
+	unsigned phases; /* when a peer may send it */
+	int (*handle)(struct keeper *k, struct peer *p, struct cur *c);
+} rules[] = {
+	[MESSAGE_HELLO] = { "hello", PEER_NEW, handle_hello },
+	[MESSAGE_START] = { "start", PEER_READY, handle_start },
+	[MESSAGE_SIGNAL] = { "signal", PEER_READY, handle_signal },
+	[MESSAGE_CANCEL] = { "cancel", PEER_READY, handle_cancel },
+	[MESSAGE_ATTACH] = { "attach", PEER_READY, handle_attach },
+	[MESSAGE_LIST] = { "list", PEER_READY, handle_list },
+	[MESSAGE_ACK] = { "ack", PEER_READY, handle_ack },
+	[MESSAGE_CLOSE_STDIN] = { "close_stdin", PEER_READY, handle_close_stdin },
+};
+
+int rules_dispatch(struct keeper *k, struct peer *p, struct frame *f)
+{
+	struct cur c;
+
+	if (f->type >= ARRAY_SIZE(rules) || !rules[f->type].handle)
+		return -EBADMSG;
+	const struct rule *rule = &rules[f->type];
+	/* No message of a client carries descriptors: all of them are made here. */
+	if (!(rule->phases & p->phase) || f->n_fds != 0)
+		return -EBADMSG;
+	cur_init(&c, f->data, f->size);
+	int r = rule->handle(k, p, &c);
+	if (r < 0)
+		log_debug("message %s: %s", rule->name, strerror(-r));
+	return r;
+}
