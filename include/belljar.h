@@ -127,30 +127,30 @@ struct belljar_limits {
 
 /* A file for the workspace: bytes, or a file or directory of the host to copy. */
 struct belljar_file {
-	const char *name;      /* in the workspace: "data/in.csv" */
-	const char *bytes;     /* with `size`; or NULL */
+	const char *name;  /* in the workspace: "data/in.csv" */
+	const char *bytes; /* with `size`; or NULL */
 	size_t size;
 	const char *host_path; /* copied when `bytes` is NULL */
 	unsigned mode;         /* for bytes; default 0644 */
 };
 
 struct belljar_task_options {
-	const char *image;        /* default "host": the machine's own /usr */
-	const char *const *argv;  /* ends with NULL */
-	const char *const *env;   /* "NAME=value", ends with NULL; may be NULL */
-	const char *cwd;          /* default /workspace */
+	const char *image;       /* default "host": the machine's own /usr */
+	const char *const *argv; /* ends with NULL */
+	const char *const *env;  /* "NAME=value", ends with NULL; may be NULL */
+	const char *cwd;         /* default /workspace */
 	const struct belljar_file *files;
 	size_t n_files;
 	struct belljar_limits limits;
-	uint64_t require;         /* mask of facets without which not to run */
+	uint64_t require;            /* mask of facets without which not to run */
 	const char *const *captures; /* globs of files to take out, ends with NULL */
-	const char *capture_dir;  /* where captured files go */
-	const char *input;        /* bytes for stdin, `input_size` of them; or NULL */
+	const char *capture_dir;     /* where captured files go */
+	const char *input;           /* bytes for stdin, `input_size` of them; or NULL */
 	size_t input_size;
-	int input_fd;             /* else a descriptor to read stdin from */
+	int input_fd; /* else a descriptor to read stdin from */
 	bool has_input_fd;
-	bool tty;                 /* the guest gets a terminal */
-	unsigned rows;            /* of that terminal; default 24 by 80 */
+	bool tty;      /* the guest gets a terminal */
+	unsigned rows; /* of that terminal; default 24 by 80 */
 	unsigned columns;
 };
 
@@ -188,25 +188,25 @@ struct belljar_listener {
 
 struct belljar_result {
 	enum belljar_outcome outcome;
-	int exit_code;        /* -1 unless it exited */
-	int signal;           /* 0 unless a signal ended it */
-	int error;            /* errno of what kept it from starting, else 0 */
-	uint64_t created_ns;  /* since 1970; 0: it never came to that */
+	int exit_code;       /* -1 unless it exited */
+	int signal;          /* 0 unless a signal ended it */
+	int error;           /* errno of what kept it from starting, else 0 */
+	uint64_t created_ns; /* since 1970; 0: it never came to that */
 	uint64_t started_ns;
 	uint64_t ended_ns;
-	uint64_t enforced;    /* mask of facets that held */
+	uint64_t enforced; /* mask of facets that held */
 	uint64_t cpu_us;
 	uint64_t wall_us;
 	uint64_t peak_bytes;
-	uint64_t pids;        /* most at once */
-	uint64_t open_files;  /* most of one process, sampled */
-	uint64_t log_bytes;   /* what it printed */
+	uint64_t pids;       /* most at once */
+	uint64_t open_files; /* most of one process, sampled */
+	uint64_t log_bytes;  /* what it printed */
 	uint64_t captured_bytes;
 	uint64_t captured_files;
-	uint64_t skipped_files; /* matched, but passed the capture limit */
+	uint64_t skipped_files;       /* matched, but passed the capture limit */
 	struct belljar_limits limits; /* as they were applied */
-	char image[65];       /* "host" or the digest */
-	char message[256];    /* one clause that says what happened */
+	char image[65];               /* "host" or the digest */
+	char message[256];            /* one clause that says what happened */
 };
 
 /* Run the task to its end. The listener (may be NULL) is called in this thread,

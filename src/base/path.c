@@ -139,11 +139,11 @@ static int make_dir(const char *path, mode_t mode, struct err *err)
 
 	if (mkdir(path, mode) == 0)
 		return chmod(path, mode) < 0 ? err_errno(err, "chmod %.160s", path) : 0;
-	int code = errno;
-	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
-		return 0;
-	errno = code;
-	return err_errno(err, "mkdir %.160s", path);
+	if (errno != EEXIST)
+		return err_errno(err, "mkdir %.160s", path);
+	if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
+		return err_set(err, -ENOTDIR, "%.160s is not a directory", path);
+	return 0;
 }
 
 int path_make_dirs(const char *path, mode_t mode, struct err *err)

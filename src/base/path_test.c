@@ -51,16 +51,16 @@ TEST(bad_roots_are_refused_with_a_sentence)
 		const char *path;
 		const char *says;
 	} bad[] = {
-		{"",           "not an absolute path"          },
-		{ "state",     "not an absolute path"          },
-		{ "/",         "can not be the state directory"},
-		{ "///",       "can not be the state directory"},
-		{ "/a/../b",   "'..'"                          },
-		{ "/a/./b",    "'.'"                           },
-		{ "/a/..",     "'..'"                          },
-		{ "/a\nb",     "control character"             },
-		{ "/dev/null", "not a directory"               },
-		{ "/tmp",      "others can write"              },
+		{ "", "not an absolute path" },
+		{ "state", "not an absolute path" },
+		{ "/", "can not be the state directory" },
+		{ "///", "can not be the state directory" },
+		{ "/a/../b", "'..'" },
+		{ "/a/./b", "'.'" },
+		{ "/a/..", "'..'" },
+		{ "/a\nb", "control character" },
+		{ "/dev/null", "not a directory" },
+		{ "/tmp", "others can write" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {

@@ -114,7 +114,11 @@ int str_parse_bytes(const char *text, uint64_t *ret)
 int str_parse_duration(const char *text, uint64_t *ret_ms)
 {
 	static const struct unit units[] = {
-		{ "", 1000 }, { "s", 1000 }, { "ms", 1 }, { "m", 60000 }, { "h", 3600000 },
+		{ "", 1000 },
+		{ "s", 1000 },
+		{ "ms", 1 },
+		{ "m", 60000 },
+		{ "h", 3600000 },
 	};
 
 	return parse_scaled(text, units, ARRAY_SIZE(units), ret_ms);

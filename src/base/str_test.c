@@ -29,9 +29,8 @@ TEST(bytes_take_units_of_1024)
 
 TEST(bad_numbers_are_refused_and_leave_the_output_alone)
 {
-	static const char *const bad[] = { "",     "M",   "-1",	    "+1",     " 1",   "1 ", "1..5M",
-					   "1.M",  ".5M", "1X",	    "0x10",   "1e9",  "1M1", "nan",
-					   "1,5M", "∞",   "1.0000000001M" };
+	static const char *const bad[] = { "", "M", "-1", "+1", " 1", "1 ", "1..5M", "1.M", ".5M",
+		"1X", "0x10", "1e9", "1M1", "nan", "1,5M", "∞", "1.0000000001M" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		uint64_t v = 77;

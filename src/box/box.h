@@ -19,15 +19,15 @@ struct root;
 
 /* What the keeper prepared once and every box uses. */
 struct box_host {
-	bool privileged;               /* the host's own root: boxes get a random uid */
-	int home_ns_fd;                /* the keeper's mount namespace, to come back to */
-	int landlock_abi;              /* 0: the kernel has none */
-	uint64_t facets;               /* what is enforced on this host, as FACET_BIT()s */
+	bool privileged;  /* the host's own root: boxes get a random uid */
+	int home_ns_fd;   /* the keeper's mount namespace, to come back to */
+	int landlock_abi; /* 0: the kernel has none */
+	uint64_t facets;  /* what is enforced on this host, as FACET_BIT()s */
 	struct seccomp_program filter;
 };
 
 struct box {
-	pid_t pid;      /* of its init, in the keeper's namespace */
+	pid_t pid; /* of its init, in the keeper's namespace */
 	int pid_fd;
 	int control_fd; /* non-blocking */
 	uid_t uid;      /* on the host */
@@ -35,8 +35,7 @@ struct box {
 
 /* Find out what this host offers and prepare it. Call once, single-threaded;
  * `profile` is a seccomp profile in Docker's format or NULL for ours. */
-int box_host_init(struct box_host *host, const char *profile, size_t profile_size,
-	struct err *err);
+int box_host_init(struct box_host *host, const char *profile, size_t profile_size, struct err *err);
 void box_host_fini(struct box_host *host);
 
 /* Make a box on `root` in `cgroup` (NULL for none), owned by the host user `uid`

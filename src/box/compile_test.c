@@ -172,11 +172,13 @@ TEST(too_large_a_program_is_refused)
 	struct err err = { 0 };
 
 	for (unsigned i = 0; i < 1000; i++) {
+		/* clang-format off */
 		const struct scmp_arg_cmp args[] = {
-			{0,  SCMP_CMP_EQ, i, 0},
-			{ 1, SCMP_CMP_EQ, i, 0},
-			{ 2, SCMP_CMP_EQ, i, 0},
+			{ 0, SCMP_CMP_EQ, i, 0 },
+			{ 1, SCMP_CMP_EQ, i, 0 },
+			{ 2, SCMP_CMP_EQ, i, 0 },
 		};
+		/* clang-format on */
 		CHECK_EQ(compile_add(c, "socket", SCMP_ACT_ALLOW, args, 3, NULL), 0);
 	}
 	CHECK_EQ(compile_finish(c, &p, &err), -E2BIG);

@@ -173,7 +173,8 @@ static char **list_candidates(const struct spec *spec)
 	for (const char *p = path;;) {
 		size_t len = strcspn(p, ":");
 
-		if (asprintf(&list[used], "%.*s/%s", len ? (int)len : 1, len ? p : ".", program) < 0)
+		if (asprintf(&list[used], "%.*s/%s", len ? (int)len : 1, len ? p : ".", program) <
+			0)
 			abort();
 		used++;
 		p += len;

@@ -1,7 +1,7 @@
 /* Theory of operation. Init is a clone of the keeper that never executes another
  * program. Its life:
  *
- *   wait for the specification -> run the steps below -> take files in
+ *   early steps -> wait for the specification -> late steps -> take files in
  *     -> start the guest -> reap until the guest ends -> kill and reap the rest
  *     -> report -> send files out -> exit
  *
@@ -30,6 +30,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "box/box.h"
@@ -53,6 +54,7 @@ struct init {
 	int signal_fd;
 	pid_t guest;
 	int status; /* of the guest, as wait() gives it */
+	uint64_t ended_ns;
 	struct sample sample;
 };
 
@@ -61,16 +63,23 @@ static uint8_t buffer[FRAME_SIZE_MAX];
 /* The keeper's end of it is our life; it moves to CONTROL_FD early on. */
 static int control_fd = -1;
 
-/* From a fresh clone to a confined process, in the only safe order. */
-static const struct {
+struct step {
 	const char *name;
 	step_fn *run;
-} steps[] = {
-	{ "cgroup", cgroup_enter },     /* the group joined before becomes the root */
-	{ "user", user_enter },         /* the rest needs this user's capabilities */
+};
+
+/* From a fresh clone to a confined process, in the only safe order. First what
+ * every run needs alike, ahead of any; */
+static const struct step early_steps[] = {
+	{ "cgroup", cgroup_enter }, /* the group joined before becomes the root */
+	{ "user", user_enter },     /* the rest needs this user's capabilities */
 	{ "mount", mount_enter },
 	{ "net", net_enter },
-	{ "tty", tty_enter },           /* from the devpts just mounted */
+};
+
+/* then, with a specification at hand, the rest. */
+static const struct step late_steps[] = {
+	{ "workspace", workspace_enter }, { "tty", tty_enter }, /* from the devpts just mounted */
 	{ "capabilities", caps_enter }, /* no mount, no user, no name after this */
 	{ "landlock", landlock_enter }, /* needs no_new_privs */
 	{ "seccomp", seccomp_enter },   /* last: it forbids all of the above */
@@ -82,6 +91,11 @@ int cgroup_enter(struct step_context *c, struct err *err)
 	if (unshare(CLONE_NEWCGROUP) < 0)
 		return err_errno(err, "make a cgroup namespace");
 	return 0;
+}
+
+int seccomp_enter(struct step_context *c, struct err *err)
+{
+	return seccomp_install(&c->host->filter, err);
 }
 
 static void report_failure(enum reason reason, const struct err *err)
@@ -147,33 +161,24 @@ static int read_spec(struct init *in)
 			in->fds[i] = take_fd(&f.fds[n++]);
 	}
 	frame_close_fds(&f);
-	explicit_bzero(buffer, sizeof(buffer));
+	explicit_bzero(buffer, (size_t)(f.data - buffer) + f.size);
 	return cur_end(&c);
 }
 
-static int run_steps(struct init *in, struct err *err)
+static int run_steps(struct step_context *c, const struct step *steps, size_t n, struct err *err)
 {
-	struct step_context c = {
-		.host = in->args->host,
-		.spec = &in->spec,
-		.uid = in->args->uid,
-		.gid = in->args->gid,
-		.control_fd = CONTROL_FD,
-		.tty_fd = -1,
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
-		int r = steps[i].run(&c, err);
+	for (size_t i = 0; i < n; i++) {
+		int r = steps[i].run(c, err);
 		if (r < 0)
 			return err_wrap(err, r, steps[i].name);
 	}
-	in->fds[CHANNEL_TTY] = c.tty_fd;
 	return 0;
 }
 
 static void start_guest(struct init *in)
 {
 	struct err err = { 0 };
+	struct put p;
 	struct guest_fds fds = {
 		.in = in->fds[CHANNEL_STDIN],
 		.out = in->fds[CHANNEL_STDOUT],
@@ -181,12 +186,16 @@ static void start_guest(struct init *in)
 		.tty = in->fds[CHANNEL_TTY],
 	};
 
+	uint64_t at = clock_monotonic_ns();
 	in->guest = guest_start(&in->spec, &fds, &err);
 	if (in->guest < 0)
 		give_up(REASON_EXEC_FAILED, (int)in->guest, &err);
 	for (int i = CHANNEL_STDIN; i <= CHANNEL_TTY; i++)
 		close_fdp(&in->fds[i]);
-	(void)frame_send(control_fd, MESSAGE_BOX_RUNNING, NULL, NULL, 0);
+	put_init(&p, 64);
+	put_u64(&p, at);
+	(void)frame_send(control_fd, MESSAGE_BOX_RUNNING, &p, NULL, 0);
+	put_fini(&p);
 }
 
 /* Collect every process that has ended; true once the guest is among them. */
@@ -198,6 +207,7 @@ static bool reap(struct init *in)
 
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
 		if (pid == in->guest) {
+			in->ended_ns = clock_monotonic_ns();
 			in->status = status;
 			ended = true;
 		}
@@ -269,10 +279,11 @@ static void report_end(const struct init *in)
 
 	(void)getrusage(RUSAGE_CHILDREN, &used);
 	put_init(&p, 256);
+	put_u64(&p, in->ended_ns);
 	put_u32(&p, (uint32_t)in->status);
 	put_u64(&p, (uint64_t)used.ru_utime.tv_sec * 1000000 + (uint64_t)used.ru_utime.tv_usec +
-			(uint64_t)used.ru_stime.tv_sec * 1000000 +
-			(uint64_t)used.ru_stime.tv_usec);
+			    (uint64_t)used.ru_stime.tv_sec * 1000000 +
+			    (uint64_t)used.ru_stime.tv_usec);
 	put_u64(&p, (uint64_t)used.ru_maxrss * 1024);
 	put_u64(&p, in->sample.open_files);
 	put_u64(&p, in->sample.processes);
@@ -315,41 +326,62 @@ static void tie_to_keeper(void)
 		_exit(1); /* it died before it could matter */
 }
 
-static void prepare(struct init *in)
+/* Everything that does not depend on what is to be run. */
+static void get_ready(struct init *in, struct step_context *c)
 {
 	struct err err = { 0 };
 	int r = settle(in->args, &err);
 
-	if (r < 0)
-		give_up(REASON_PROVISION_FAILED, r, &err);
-	if (read_spec(in) < 0)
-		_exit(1);
-	r = run_steps(in, &err);
+	if (r == 0)
+		r = run_steps(c, early_steps, ARRAY_SIZE(early_steps), &err);
 	if (r < 0)
 		give_up(REASON_PROVISION_FAILED, r, &err);
 	tie_to_keeper();
-	if (in->fds[CHANNEL_FILES] >= 0) {
+}
+
+/* Everything that does, up to the guest. */
+static void get_set(struct init *in, struct step_context *c)
+{
+	struct err err = { 0 };
+	int r = run_steps(c, late_steps, ARRAY_SIZE(late_steps), &err);
+
+	if (r == 0 && in->fds[CHANNEL_FILES] >= 0)
 		r = files_take_in(&in->spec, in->fds[CHANNEL_FILES], &err);
-		if (r < 0)
-			give_up(REASON_PROVISION_FAILED, r, &err);
-		close_fdp(&in->fds[CHANNEL_FILES]);
-	}
+	if (r < 0)
+		give_up(REASON_PROVISION_FAILED, r, &err);
+	close_fdp(&in->fds[CHANNEL_FILES]);
+	in->fds[CHANNEL_TTY] = c->tty_fd;
+}
+
+static int watch_children(void)
+{
+	sigset_t child;
+
+	(void)sigemptyset(&child);
+	(void)sigaddset(&child, SIGCHLD);
+	return signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
 void init_main(const struct init_args *args)
 {
 	static struct init in;
-	sigset_t child;
+	struct step_context c = {
+		.host = args->host,
+		.spec = &in.spec,
+		.uid = args->uid,
+		.gid = args->gid,
+		.control_fd = CONTROL_FD,
+		.tty_fd = -1,
+	};
 
 	block_signals();
 	control_fd = args->control_fd;
 	in.args = args;
-	prepare(&in);
-	(void)sigemptyset(&child);
-	(void)sigaddset(&child, SIGCHLD);
-	in.signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (in.signal_fd < 0)
+	get_ready(&in, &c);
+	in.signal_fd = watch_children();
+	if (in.signal_fd < 0 || read_spec(&in) < 0)
 		_exit(1);
+	get_set(&in, &c);
 	sample_init(&in.sample);
 	start_guest(&in);
 	wait_for_guest(&in);

@@ -41,9 +41,7 @@ static const struct {
 	const char *path;
 	bool is_tree;
 } writable[] = {
-	{ "/workspace", true },
-	{ "/tmp", true },
-	{ "/dev/shm", true },
+	{ "/workspace", true }, { "/tmp", true }, { "/dev/shm", true },
 	{ "/dev", false }, /* null, tty, the terminals: files that are there */
 };
 
@@ -66,8 +64,8 @@ static int add_rules(int ruleset, int abi, struct err *err)
 	for (size_t i = 0; i < ARRAY_SIZE(writable); i++) {
 		AUTO_FD fd = open(writable[i].path, O_PATH | O_CLOEXEC);
 		struct landlock_path_beneath_attr rule = {
-			.allowed_access = writable[i].is_tree ? ACCESS_TREE | later_rights(abi)
-							      : ACCESS_FILE,
+			.allowed_access =
+				writable[i].is_tree ? ACCESS_TREE | later_rights(abi) : ACCESS_FILE,
 			.parent_fd = fd,
 		};
 

@@ -1,6 +1,8 @@
-/* The mounts that belong to one run, on top of the assembled root: its processes,
- * its files, its terminals. */
+/* The mounts that belong to one box, on top of the assembled root: its processes,
+ * its files, its terminals. They are made with the standard sizes, ahead of any
+ * run; one that asks for others has them changed. */
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <sys/mount.h>
 #include <unistd.h>
@@ -16,8 +18,14 @@
 /* Entries of /proc that tell about the host or act on it. Those which the kernel
  * does not have are no loss; the rest is read-only as a whole. */
 static const char *const masked_files[] = {
-	"/proc/kcore", "/proc/keys",	   "/proc/key-users", "/proc/kallsyms",
-	"/proc/kmsg",  "/proc/timer_list", "/proc/sysrq-trigger", "/proc/sched_debug",
+	"/proc/kcore",
+	"/proc/keys",
+	"/proc/key-users",
+	"/proc/kallsyms",
+	"/proc/kmsg",
+	"/proc/timer_list",
+	"/proc/sysrq-trigger",
+	"/proc/sched_debug",
 };
 
 static const char *const masked_dirs[] = { "/proc/acpi", "/proc/scsi", "/proc/asound" };
@@ -31,14 +39,30 @@ static unsigned long long inodes_for(uint64_t bytes)
 	return n < 1024 ? 1024 : n;
 }
 
-static int mount_tmpfs(const char *path, uint64_t bytes, const char *mode, struct err *err)
+/* The writable file systems of a box, and which limit sizes each. */
+static const struct {
+	const char *path;
+	const char *mode;
+	size_t limit; /* offset in struct limits */
+} writable[] = {
+	{ "/workspace", "0755", offsetof(struct limits, workspace_bytes) },
+	{ "/tmp", "1777", offsetof(struct limits, tmp_bytes) },
+	{ "/dev/shm", "1777", offsetof(struct limits, tmp_bytes) },
+};
+
+static uint64_t size_of(size_t i, const struct limits *limits)
+{
+	return *(const uint64_t *)((const char *)limits + writable[i].limit);
+}
+
+static int mount_tmpfs(size_t i, uint64_t bytes, unsigned long flags, struct err *err)
 {
 	char options[128];
 
 	(void)snprintf(options, sizeof(options), "size=%llu,nr_inodes=%llu,mode=%s,uid=%u,gid=%u",
-		(unsigned long long)bytes, inodes_for(bytes), mode, BOX_UID, BOX_GID);
-	if (mount("tmpfs", path, "tmpfs", SAFE, options) < 0)
-		return err_errno(err, "mount %s", path);
+		(unsigned long long)bytes, inodes_for(bytes), writable[i].mode, BOX_UID, BOX_GID);
+	if (mount("tmpfs", writable[i].path, "tmpfs", flags | SAFE, options) < 0)
+		return err_errno(err, "mount %s", writable[i].path);
 	return 0;
 }
 
@@ -65,15 +89,13 @@ static int mask_proc(struct err *err)
 
 int mount_enter(struct step_context *c, struct err *err)
 {
-	const struct limits *limits = &c->spec->limits;
+	struct spec standard;
 	int r = mask_proc(err);
 
-	if (r == 0)
-		r = mount_tmpfs("/workspace", limits->workspace_bytes, "0755", err);
-	if (r == 0)
-		r = mount_tmpfs("/tmp", limits->tmp_bytes, "1777", err);
-	if (r == 0)
-		r = mount_tmpfs("/dev/shm", limits->tmp_bytes, "1777", err);
+	(void)c;
+	spec_init(&standard);
+	for (size_t i = 0; i < ARRAY_SIZE(writable) && r == 0; i++)
+		r = mount_tmpfs(i, size_of(i, &standard.limits), 0, err);
 	if (r < 0)
 		return r;
 	if (mount("/workspace", "/mnt/data", NULL, MS_BIND, NULL) < 0)
@@ -82,4 +104,19 @@ int mount_enter(struct step_context *c, struct err *err)
 		    "newinstance,ptmxmode=0666,mode=0620") < 0)
 		return err_errno(err, "mount /dev/pts");
 	return 0;
+}
+
+int workspace_enter(struct step_context *c, struct err *err)
+{
+	struct spec standard;
+	int r = 0;
+
+	spec_init(&standard);
+	for (size_t i = 0; i < ARRAY_SIZE(writable) && r == 0; i++) {
+		uint64_t bytes = size_of(i, &c->spec->limits);
+
+		if (bytes != size_of(i, &standard.limits))
+			r = mount_tmpfs(i, bytes, MS_REMOUNT, err);
+	}
+	return r;
 }

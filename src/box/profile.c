@@ -14,71 +14,83 @@
 #define ERRNO_MAX 4095 /* what a system call can return as an error */
 #define ARGS_MAX  6u
 
+/* clang-format off */
 static const struct field profile_fields[] = {
-	{"comment",        JSON_STRING },
-	{ "defaultAction",               JSON_STRING, true },
-	{ "defaultErrnoRet",JSON_INTEGER },
-	{ "architectures",               JSON_ARRAY },
-	{ "archMap",              JSON_ARRAY },
-	{ "flags", JSON_ARRAY },
-	{ "syscalls",               JSON_ARRAY, true },
-	{ 0},
+	{ "comment",         JSON_STRING },
+	{ "defaultAction",   JSON_STRING, true },
+	{ "defaultErrnoRet", JSON_INTEGER },
+	{ "architectures",   JSON_ARRAY },
+	{ "archMap",         JSON_ARRAY },
+	{ "flags",           JSON_ARRAY },
+	{ "syscalls",        JSON_ARRAY,  true },
+	{ 0 },
 };
 
 static const struct field arch_fields[] = {
-	{"architecture",      JSON_STRING, true },
-	{ "subArchitectures",               JSON_ARRAY },
-	{ 0},
+	{ "architecture",     JSON_STRING, true },
+	{ "subArchitectures", JSON_ARRAY },
+	{ 0 },
 };
 
 static const struct field rule_fields[] = {
-	{"comment",     JSON_STRING },
-	{ "names",            JSON_ARRAY, true },
-	{ "action",JSON_STRING, true },
-	{ "errnoRet",            JSON_INTEGER },
-	{ "args",           JSON_ARRAY },
-	{ "includes",            JSON_OBJECT },
-	{ "excludes",JSON_OBJECT },
-	{ 0      },
+	{ "comment",  JSON_STRING },
+	{ "names",    JSON_ARRAY,  true },
+	{ "action",   JSON_STRING, true },
+	{ "errnoRet", JSON_INTEGER },
+	{ "args",     JSON_ARRAY },
+	{ "includes", JSON_OBJECT },
+	{ "excludes", JSON_OBJECT },
+	{ 0 },
 };
 
 static const struct field arg_fields[] = {
-	{"index",     JSON_INTEGER, true },
-	{ "value",       JSON_INTEGER, true },
-	{ "valueTwo",    JSON_INTEGER },
-	{ "op",       JSON_STRING, true },
-	{ 0},
+	{ "index",    JSON_INTEGER, true },
+	{ "value",    JSON_INTEGER, true },
+	{ "valueTwo", JSON_INTEGER },
+	{ "op",       JSON_STRING,  true },
+	{ 0 },
 };
 
 static const struct field when_fields[] = {
-	{"arches",     JSON_ARRAY },
-	{ "caps",           JSON_ARRAY },
-	{ "minKernel",JSON_STRING },
-	{ 0},
+	{ "arches",    JSON_ARRAY },
+	{ "caps",      JSON_ARRAY },
+	{ "minKernel", JSON_STRING },
+	{ 0 },
 };
 
 /* Actions without a supervisor to act; the errno is put in later. */
 static const struct word actions[] = {
-	{"SCMP_ACT_ALLOW",        SCMP_ACT_ALLOW },
-	{ "SCMP_ACT_ERRNO",                      SCMP_ACT_ERRNO(0) },
-	{ "SCMP_ACT_KILL",SCMP_ACT_KILL_THREAD },
-	{ "SCMP_ACT_KILL_PROCESS",        SCMP_ACT_KILL_PROCESS },
-	{ "SCMP_ACT_KILL_THREAD",                      SCMP_ACT_KILL_THREAD },
-	{ "SCMP_ACT_LOG",SCMP_ACT_LOG },
-	{ "SCMP_ACT_TRAP", SCMP_ACT_TRAP },
-	{ 0		     },
+	{ "SCMP_ACT_ALLOW",        SCMP_ACT_ALLOW },
+	{ "SCMP_ACT_ERRNO",        SCMP_ACT_ERRNO(0) },
+	{ "SCMP_ACT_KILL",         SCMP_ACT_KILL_THREAD },
+	{ "SCMP_ACT_KILL_PROCESS", SCMP_ACT_KILL_PROCESS },
+	{ "SCMP_ACT_KILL_THREAD",  SCMP_ACT_KILL_THREAD },
+	{ "SCMP_ACT_LOG",          SCMP_ACT_LOG },
+	{ "SCMP_ACT_TRAP",         SCMP_ACT_TRAP },
+	{ 0 },
 };
 
 static const struct word ops[] = {
-	{"SCMP_CMP_EQ",  SCMP_CMP_EQ },
-	{ "SCMP_CMP_GE",             SCMP_CMP_GE },
-	{ "SCMP_CMP_GT",SCMP_CMP_GT },
-	{ "SCMP_CMP_LE", SCMP_CMP_LE },
-	{ "SCMP_CMP_LT",             SCMP_CMP_LT },
-	{ "SCMP_CMP_MASKED_EQ",   SCMP_CMP_MASKED_EQ },
-	{ "SCMP_CMP_NE", SCMP_CMP_NE },
-	{ 0	    },
+	{ "SCMP_CMP_EQ",        SCMP_CMP_EQ },
+	{ "SCMP_CMP_GE",        SCMP_CMP_GE },
+	{ "SCMP_CMP_GT",        SCMP_CMP_GT },
+	{ "SCMP_CMP_LE",        SCMP_CMP_LE },
+	{ "SCMP_CMP_LT",        SCMP_CMP_LT },
+	{ "SCMP_CMP_MASKED_EQ", SCMP_CMP_MASKED_EQ },
+	{ "SCMP_CMP_NE",        SCMP_CMP_NE },
+	{ 0 },
 };
+
+static const struct {
+	uint32_t native;
+	const char *token; /* in archMap and architectures */
+	const char *arch;  /* in includes and excludes */
+} machines[] = {
+	{ SCMP_ARCH_X86_64,  "SCMP_ARCH_X86_64",  "amd64" },
+	{ SCMP_ARCH_AARCH64, "SCMP_ARCH_AARCH64", "arm64" },
+	{ SCMP_ARCH_RISCV64, "SCMP_ARCH_RISCV64", "riscv64" },
+};
+/* clang-format on */
 
 /* The action in field `word` with the errno in field `number`, EPERM if it has none. */
 static int get_action(json_t *object, const char *word, const char *number, const struct place *at,
@@ -93,11 +105,11 @@ static int get_action(json_t *object, const char *word, const char *number, cons
 	int r = schema_parse_word(text, actions, &word_at, &action, err);
 
 	if (r == 0)
-		r = schema_get_u64(object, number, ERRNO_MAX, EPERM, at, &code, err);
+		r = schema_get_u64(object, number, ERRNO_MAX, at, &code, err);
 	if (r < 0)
 		return r;
 	if (action == SCMP_ACT_ERRNO(0))
-		action = SCMP_ACT_ERRNO((uint32_t)code);
+		action = SCMP_ACT_ERRNO(has_number ? (uint32_t)code : EPERM);
 	else if (has_number)
 		return err_set(err, -EINVAL, "%s is given, but %s is not SCMP_ACT_ERRNO",
 			number_at.text, word_at.text);
@@ -107,9 +119,9 @@ static int get_action(json_t *object, const char *word, const char *number, cons
 
 /* This machine, as profiles name it. */
 struct machine {
-	const char *token; /* in archMap and architectures */
-	const char *arch;  /* in includes and excludes */
-	uint64_t kernel;   /* see parse_kernel() */
+	const char *token;
+	const char *arch;
+	uint64_t kernel; /* see parse_kernel() */
 };
 
 /* "4.8" as a number that compares. `*ret_rest` is what stands behind. */
@@ -132,15 +144,6 @@ static int parse_kernel(const char *text, uint64_t *ret, const char **ret_rest)
 
 static int get_machine(struct machine *ret, struct err *err)
 {
-	static const struct {
-		uint32_t native;
-		const char *token;
-		const char *arch;
-	} rows[] = {
-		{SCMP_ARCH_X86_64,   "SCMP_ARCH_X86_64",  "amd64"  },
-		{ SCMP_ARCH_AARCH64, "SCMP_ARCH_AARCH64", "arm64"  },
-		{ SCMP_ARCH_RISCV64, "SCMP_ARCH_RISCV64", "riscv64"},
-	};
 	struct utsname name;
 	uint64_t kernel = 0;
 	const char *rest = NULL;
@@ -149,10 +152,10 @@ static int get_machine(struct machine *ret, struct err *err)
 		return err_errno(err, "uname");
 	if (parse_kernel(name.release, &kernel, &rest) < 0)
 		return err_set(err, -ENOTSUP, "kernel version '%s'", name.release);
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		if (rows[i].native != seccomp_arch_native())
+	for (size_t i = 0; i < ARRAY_SIZE(machines); i++) {
+		if (machines[i].native != seccomp_arch_native())
 			continue;
-		*ret = (struct machine){ rows[i].token, rows[i].arch, kernel };
+		*ret = (struct machine){ machines[i].token, machines[i].arch, kernel };
 		return 0;
 	}
 	return err_set(err, -ENOTSUP, "no name for the architecture %s in profiles", name.machine);
@@ -302,11 +305,11 @@ static int parse_arg(
 	r = schema_parse_word(
 		json_string_value(json_object_get(object, "op")), ops, &op_at, &op, err);
 	if (r == 0)
-		r = schema_get_u64(object, "index", ARGS_MAX - 1, 0, at, &index, err);
+		r = schema_get_u64(object, "index", ARGS_MAX - 1, at, &index, err);
 	if (r == 0)
-		r = schema_get_u64(object, "value", INT64_MAX, 0, at, &value, err);
+		r = schema_get_u64(object, "value", INT64_MAX, at, &value, err);
 	if (r == 0)
-		r = schema_get_u64(object, "valueTwo", INT64_MAX, 0, at, &value_two, err);
+		r = schema_get_u64(object, "valueTwo", INT64_MAX, at, &value_two, err);
 	if (r < 0)
 		return r;
 	*ret = (struct scmp_arg_cmp){ (unsigned)index, (enum scmp_compare)op, value, value_two };
@@ -379,7 +382,7 @@ static int compile_root(json_t *root, struct seccomp_program *ret, struct err *e
 	static const struct place top = { "" };
 	static const struct place at = { "syscalls" };
 	CLEANUP(compile_freep) struct compile *c = NULL;
-	struct machine m = { 0 };
+	struct machine m = { .token = "", .arch = "" };
 	uint32_t default_action = 0;
 	size_t i;
 	json_t *rule;

@@ -36,12 +36,11 @@
 
 static uint32_t ask(const struct seccomp_program *p, long nr, uint64_t a0, uint64_t a1, uint64_t a2)
 {
-	struct seccomp_data call = {
-		.nr = (int)nr,
-		.arch = seccomp_arch_native(),
-		.args = {a0, a1, a2},
-	};
+	struct seccomp_data call = { .nr = (int)nr, .arch = seccomp_arch_native() };
 
+	call.args[0] = a0;
+	call.args[1] = a1;
+	call.args[2] = a2;
 	return seccomp_eval(p, &call, NULL);
 }
 
@@ -65,58 +64,60 @@ static struct seccomp_program compile_shipped(void)
 	return p;
 }
 
+/* clang-format off */
 static const struct {
 	const char *json;
 	const char *says;
 } bad[] = {
-	{"",								       "profile: line 1"                          },
-	{ "{",								     "profile: line 1"                          },
-	{ "[]",								    "profile: it is not an object"             },
-	{ "{}",								    "defaultAction is missing"                 },
-	{ "{" DEFAULT "}",							 "syscalls is missing"                      },
-	{ "{" DEFAULT ",\"syscalls\":null}",                                       "syscalls is not an array"                 },
-	{ "{" DEFAULT ",\"syscalls\":[]}",                                         "no rule allows 'brk'"                     },
-	{ "{" DEFAULT "," DEFAULT ",\"syscalls\":[]}",                             "duplicate object key"                     },
-	{ "{" DEFAULT ",\"syscalls\":[7]}",                                        "syscalls[0] is not an object"             },
-	{ "{\"defaultAction\":7,\"syscalls\":[]}",                                 "defaultAction is not a string"            },
-	{ "{\"defaultAction\":\"ALLOW\",\"syscalls\":[]}",                         "defaultAction: 'ALLOW' is not"            },
-	{ WITH("\"defaultErrnoRet\":\"EPERM\""),                                   "defaultErrnoRet is not an integer"        },
-	{ WITH("\"defaultErrnoRet\":4096"),                                        "defaultErrnoRet is not between 0 and 4095"},
-	{ WITH("\"defaultErrnoRet\":-1"),					  "defaultErrnoRet is not between"           },
-	{ WITH("\"listenerPath\":\"/x\""),                                         "listenerPath is not a known field"        },
-	{ WITH("\"flags\":[\"SECCOMP_FILTER_FLAG_LOG\"]"),                         "flags[0]"                                 },
-	{ WITH("\"flags\":[1]"),						   "flags[0] is not a string"                 },
-	{ WITH("\"architectures\":[\"SCMP_ARCH_S390X\"]"),                         "other machines"                           },
-	{ WITH("\"architectures\":[1]"),					   "architectures[0] is not a string"         },
-	{ WITH("\"archMap\":[{}]"),						"archMap[0].architecture is missing"       },
-	{ WITH("\"archMap\":[{\"architecture\":\"SCMP_ARCH_ARM\"}]"),              "other machines"                           },
+	{ "", "profile: line 1" },
+	{ "{", "profile: line 1" },
+	{ "[]", "profile: it is not an object" },
+	{ "{}", "defaultAction is missing" },
+	{ "{" DEFAULT "}", "syscalls is missing" },
+	{ "{" DEFAULT ",\"syscalls\":null}", "syscalls is not an array" },
+	{ "{" DEFAULT ",\"syscalls\":[]}", "no rule allows 'brk'" },
+	{ "{" DEFAULT "," DEFAULT ",\"syscalls\":[]}", "duplicate object key" },
+	{ "{" DEFAULT ",\"syscalls\":[7]}", "syscalls[0] is not an object" },
+	{ "{\"defaultAction\":7,\"syscalls\":[]}", "defaultAction is not a string" },
+	{ "{\"defaultAction\":\"ALLOW\",\"syscalls\":[]}", "defaultAction: 'ALLOW' is not" },
+	{ WITH("\"defaultErrnoRet\":\"EPERM\""), "defaultErrnoRet is not an integer" },
+	{ WITH("\"defaultErrnoRet\":4096"), "defaultErrnoRet is not between 0 and 4095" },
+	{ WITH("\"defaultErrnoRet\":-1"), "defaultErrnoRet is not between" },
+	{ WITH("\"listenerPath\":\"/x\""), "listenerPath is not a known field" },
+	{ WITH("\"flags\":[\"SECCOMP_FILTER_FLAG_LOG\"]"), "flags[0]" },
+	{ WITH("\"flags\":[1]"), "flags[0] is not a string" },
+	{ WITH("\"architectures\":[\"SCMP_ARCH_S390X\"]"), "other machines" },
+	{ WITH("\"architectures\":[1]"), "architectures[0] is not a string" },
+	{ WITH("\"archMap\":[{}]"), "archMap[0].architecture is missing" },
+	{ WITH("\"archMap\":[{\"architecture\":\"SCMP_ARCH_ARM\"}]"), "other machines" },
 	{ WITH("\"archMap\":[{\"architecture\":\"x\",\"subArchitectures\":[1]}]"),
-         "archMap[0].subArchitectures[0] is not a string"								     },
-	{ RULE("{\"action\":\"SCMP_ACT_ALLOW\"}"),                                 "syscalls[1].names is missing"             },
-	{ RULE("{\"names\":[\"getpid\"]}"),                                        "syscalls[1].action is missing"            },
-	{ RULE("{\"names\":[1],\"action\":\"SCMP_ACT_ALLOW\"}"),                   "syscalls[1].names[0]"                     },
-	{ RULE("{\"names\":[],\"action\":\"SCMP_ACT_NOTIFY\"}"),                   "syscalls[1].action: "                     },
-	{ RULE("{\"names\":[],\"action\":\"SCMP_ACT_TRACE\"}"),                    "SCMP_ACT_TRACE"                           },
-	{ RULE("{\"names\":[\"read\"],\"action\":\"SCMP_ACT_TRAP\"}"),             "syscalls[1]: 'read'"                      },
-	{ GETPID(",\"arg\":[]"),						   "syscalls[1].arg is not a known field"     },
-	{ GETPID(",\"errnoRet\":1"),					       "syscalls[1].errnoRet is given"            },
-	{ GETPID(",\"args\":{}"),						  "syscalls[1].args is not an array"         },
-	{ GETPID(",\"includes\":[]"),					      "syscalls[1].includes is not an object"    },
-	{ GETPID(",\"includes\":{\"cap\":[]}"),                                    "syscalls[1].includes.cap is not"          },
-	{ GETPID(",\"includes\":{\"caps\":[1]}"),                                  "syscalls[1].includes.caps[0]"             },
-	{ GETPID(",\"excludes\":{\"arches\":[1]}"),                                "syscalls[1].excludes.arches[0]"           },
-	{ GETPID(",\"includes\":{\"minKernel\":\"4\"}"),                           "includes.minKernel: '4'"                  },
-	{ GETPID(",\"includes\":{\"minKernel\":\"4.8x\"}"),                        "'4.8x'"                                   },
-	{ GETPID(",\"includes\":{\"minKernel\":4.8}"),                             "minKernel is not a string"                },
-	{ ARGS("1"),							       "syscalls[1].args[0] is not an object"     },
-	{ ARGS("{}"),							      "syscalls[1].args[0].index is missing"     },
-	{ ARGS(ARG("6",							    "0",					 "EQ")), "syscalls[1].args[0].index is not between 0 and 5" },
-	{ ARGS(ARG("0",                      "-1",								"EQ")), "syscalls[1].args[0].value is not between" },
-	{ ARGS(ARG("0",					       "1.5",                     "EQ")), "syscalls[1].args[0].value is not an integer" },
-	{ ARGS(ARG("0",								       "0",												      "LIKE")), "syscalls[1].args[0].op: 'SCMP_CMP_LIKE'" },
-	{ ARGS(ARG("0",								  "0",					    "NE") "," ARG("0", "1", "NE")), "about argument 0 again" },
-	{ ARGS("1,1,1,1,1,1,1"),							    "syscalls[1].args has more than 6 conditions"                             },
+		"archMap[0].subArchitectures[0] is not a string" },
+	{ RULE("{\"action\":\"SCMP_ACT_ALLOW\"}"), "syscalls[1].names is missing" },
+	{ RULE("{\"names\":[\"getpid\"]}"), "syscalls[1].action is missing" },
+	{ RULE("{\"names\":[1],\"action\":\"SCMP_ACT_ALLOW\"}"), "syscalls[1].names[0]" },
+	{ RULE("{\"names\":[],\"action\":\"SCMP_ACT_NOTIFY\"}"), "syscalls[1].action: " },
+	{ RULE("{\"names\":[],\"action\":\"SCMP_ACT_TRACE\"}"), "SCMP_ACT_TRACE" },
+	{ RULE("{\"names\":[\"read\"],\"action\":\"SCMP_ACT_TRAP\"}"), "syscalls[1]: 'read'" },
+	{ GETPID(",\"arg\":[]"), "syscalls[1].arg is not a known field" },
+	{ GETPID(",\"errnoRet\":1"), "syscalls[1].errnoRet is given" },
+	{ GETPID(",\"args\":{}"), "syscalls[1].args is not an array" },
+	{ GETPID(",\"includes\":[]"), "syscalls[1].includes is not an object" },
+	{ GETPID(",\"includes\":{\"cap\":[]}"), "syscalls[1].includes.cap is not" },
+	{ GETPID(",\"includes\":{\"caps\":[1]}"), "syscalls[1].includes.caps[0]" },
+	{ GETPID(",\"excludes\":{\"arches\":[1]}"), "syscalls[1].excludes.arches[0]" },
+	{ GETPID(",\"includes\":{\"minKernel\":\"4\"}"), "includes.minKernel: '4'" },
+	{ GETPID(",\"includes\":{\"minKernel\":\"4.8x\"}"), "'4.8x'" },
+	{ GETPID(",\"includes\":{\"minKernel\":4.8}"), "minKernel is not a string" },
+	{ ARGS("1"), "syscalls[1].args[0] is not an object" },
+	{ ARGS("{}"), "syscalls[1].args[0].index is missing" },
+	{ ARGS(ARG("6", "0", "EQ")), "syscalls[1].args[0].index is not between 0 and 5" },
+	{ ARGS(ARG("0", "-1", "EQ")), "syscalls[1].args[0].value is not between" },
+	{ ARGS(ARG("0", "1.5", "EQ")), "syscalls[1].args[0].value is not an integer" },
+	{ ARGS(ARG("0", "0", "LIKE")), "syscalls[1].args[0].op: 'SCMP_CMP_LIKE'" },
+	{ ARGS(ARG("0", "0", "NE") "," ARG("0", "1", "NE")), "about argument 0 again" },
+	{ ARGS("1,1,1,1,1,1,1"), "syscalls[1].args has more than 6 conditions" },
 };
+/* clang-format on */
 
 TEST(bad_profiles_are_refused_and_the_field_is_named)
 {
@@ -157,26 +158,28 @@ TEST(a_wrong_text_of_any_length_is_only_an_error)
 /* What Docker's own profile looks like, in all its parts. */
 TEST(includes_and_excludes_are_asked_without_capabilities_here_and_now)
 {
+	/* clang-format off */
 	static const struct {
 		const char *json;
 		uint32_t answer;
 	} rows[] = {
-		{GETPID(""),							    SECCOMP_RET_ALLOW},
-		{ GETPID(",\"includes\":{},\"excludes\":null,\"args\":null"),           SECCOMP_RET_ALLOW},
-		{ GETPID(",\"includes\":{\"caps\":[\"CAP_SYS_ADMIN\"]}"),               EPERM_ANSWER     },
-		{ GETPID(",\"excludes\":{\"caps\":[\"CAP_SYS_ADMIN\"]}"),               SECCOMP_RET_ALLOW},
-		{ GETPID(",\"includes\":{\"arches\":[\"s390x\"]}"),                     EPERM_ANSWER     },
+		{ GETPID(""), SECCOMP_RET_ALLOW },
+		{ GETPID(",\"includes\":{},\"excludes\":null,\"args\":null"), SECCOMP_RET_ALLOW },
+		{ GETPID(",\"includes\":{\"caps\":[\"CAP_SYS_ADMIN\"]}"), EPERM_ANSWER },
+		{ GETPID(",\"excludes\":{\"caps\":[\"CAP_SYS_ADMIN\"]}"), SECCOMP_RET_ALLOW },
+		{ GETPID(",\"includes\":{\"arches\":[\"s390x\"]}"), EPERM_ANSWER },
 		{ GETPID(",\"includes\":{\"arches\":[\"x\",\"" ARCH_NAME "\"]}"),
-                 SECCOMP_RET_ALLOW								       },
-		{ GETPID(",\"excludes\":{\"arches\":[\"s390x\"]}"),                     SECCOMP_RET_ALLOW},
-		{ GETPID(",\"excludes\":{\"arches\":[\"" ARCH_NAME "\"]}"),             EPERM_ANSWER     },
-		{ GETPID(",\"includes\":{\"minKernel\":\"4.8\"}"),                      SECCOMP_RET_ALLOW},
-		{ GETPID(",\"includes\":{\"minKernel\":\"99.0\"}"),                     EPERM_ANSWER     },
-		{ GETPID(",\"excludes\":{\"minKernel\":\"4.8\"}"),                      EPERM_ANSWER     },
-		{ GETPID(",\"excludes\":{\"minKernel\":\"99.0\"}"),                     SECCOMP_RET_ALLOW},
+			SECCOMP_RET_ALLOW },
+		{ GETPID(",\"excludes\":{\"arches\":[\"s390x\"]}"), SECCOMP_RET_ALLOW },
+		{ GETPID(",\"excludes\":{\"arches\":[\"" ARCH_NAME "\"]}"), EPERM_ANSWER },
+		{ GETPID(",\"includes\":{\"minKernel\":\"4.8\"}"), SECCOMP_RET_ALLOW },
+		{ GETPID(",\"includes\":{\"minKernel\":\"99.0\"}"), EPERM_ANSWER },
+		{ GETPID(",\"excludes\":{\"minKernel\":\"4.8\"}"), EPERM_ANSWER },
+		{ GETPID(",\"excludes\":{\"minKernel\":\"99.0\"}"), SECCOMP_RET_ALLOW },
 		{ GETPID(",\"includes\":{\"minKernel\":\"4.8\",\"caps\":[\"CAP_X\"]}"),
-                 EPERM_ANSWER									    },
+			EPERM_ANSWER },
 	};
+	/* clang-format on */
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct seccomp_program p = compile_text(rows[i].json);
@@ -209,39 +212,41 @@ TEST(the_machine_may_be_named_in_both_ways_and_others_beside_it)
 
 TEST(actions_and_comparisons_mean_what_they_say)
 {
+	/* clang-format off */
 	static const struct {
 		const char *json;
 		uint64_t value; /* of the second argument */
 		uint32_t answer;
 	} rows[] = {
-		{ARGS(ARG("1",								       "5",       "EQ")),							      5, SECCOMP_RET_ALLOW },
-		{ ARGS(ARG("1",								 "5",									 "EQ")),																4, EPERM_ANSWER },
-		{ ARGS(ARG("1",									    "5",            "NE")),4, SECCOMP_RET_ALLOW },
-		{ ARGS(ARG("1",								      "5", "NE")),						   5, EPERM_ANSWER },
-		{ ARGS(ARG("1",								 "5",									 "LT")),																4, SECCOMP_RET_ALLOW },
-		{ ARGS(ARG("1",									    "5",										    "LT")),											 5, EPERM_ANSWER },
-		{ ARGS(ARG("1",								      "5",            "LE")), 5, SECCOMP_RET_ALLOW },
-		{ ARGS(ARG("1",								 "5",									 "LE")),																6, EPERM_ANSWER },
-		{ ARGS(ARG("1",									    "5", "GE")),5, SECCOMP_RET_ALLOW },
-		{ ARGS(ARG("1",								      "5",       "GE")),							 4, EPERM_ANSWER },
-		{ ARGS(ARG("1",								 "5",									 "GT")),																1ULL << 40, SECCOMP_RET_ALLOW },
-		{ ARGS(ARG("1",									    "5",            "GT")),5, EPERM_ANSWER },
+		{ ARGS(ARG("1", "5", "EQ")), 5, SECCOMP_RET_ALLOW },
+		{ ARGS(ARG("1", "5", "EQ")), 4, EPERM_ANSWER },
+		{ ARGS(ARG("1", "5", "NE")), 4, SECCOMP_RET_ALLOW },
+		{ ARGS(ARG("1", "5", "NE")), 5, EPERM_ANSWER },
+		{ ARGS(ARG("1", "5", "LT")), 4, SECCOMP_RET_ALLOW },
+		{ ARGS(ARG("1", "5", "LT")), 5, EPERM_ANSWER },
+		{ ARGS(ARG("1", "5", "LE")), 5, SECCOMP_RET_ALLOW },
+		{ ARGS(ARG("1", "5", "LE")), 6, EPERM_ANSWER },
+		{ ARGS(ARG("1", "5", "GE")), 5, SECCOMP_RET_ALLOW },
+		{ ARGS(ARG("1", "5", "GE")), 4, EPERM_ANSWER },
+		{ ARGS(ARG("1", "5", "GT")), 1ULL << 40, SECCOMP_RET_ALLOW },
+		{ ARGS(ARG("1", "5", "GT")), 5, EPERM_ANSWER },
 		{ ARGS("{\"index\":1,\"value\":240,\"valueTwo\":32,\"op\":\"SCMP_CMP_MASKED_EQ\"}"),
-                 0xf2f, SECCOMP_RET_ALLOW							     },
+			0xf2f, SECCOMP_RET_ALLOW },
 		{ ARGS("{\"index\":1,\"value\":240,\"valueTwo\":32,\"op\":\"SCMP_CMP_MASKED_EQ\"}"),
-                 0xf3f,									 EPERM_ANSWER															       },
-		{ RULE("{\"names\":[\"getpid\"],\"action\":\"SCMP_ACT_ERRNO\",\"errnoRet\":38}"),                                                                            0,
-                 SECCOMP_RET_ERRNO | ENOSYS									    },
-		{ RULE("{\"names\":[\"getpid\"],\"action\":\"SCMP_ACT_KILL_PROCESS\"}"),                                                                      0,
-                 SECCOMP_RET_KILL_PROCESS},
-		{ RULE("{\"names\":[\"getpid\"],\"action\":\"SCMP_ACT_KILL\"}"),                                                                 0,
-                 SECCOMP_RET_KILL_THREAD															       },
-		{ RULE("{\"names\":[\"getpid\"],\"action\":\"SCMP_ACT_TRAP\"}"),                                                                            0,
-                 SECCOMP_RET_TRAP																							    },
+			0xf3f, EPERM_ANSWER },
+		{ RULE("{\"names\":[\"getpid\"],\"action\":\"SCMP_ACT_ERRNO\",\"errnoRet\":38}"), 0,
+			SECCOMP_RET_ERRNO | ENOSYS },
+		{ RULE("{\"names\":[\"getpid\"],\"action\":\"SCMP_ACT_KILL_PROCESS\"}"), 0,
+			SECCOMP_RET_KILL_PROCESS },
+		{ RULE("{\"names\":[\"getpid\"],\"action\":\"SCMP_ACT_KILL\"}"), 0,
+			SECCOMP_RET_KILL_THREAD },
+		{ RULE("{\"names\":[\"getpid\"],\"action\":\"SCMP_ACT_TRAP\"}"), 0,
+			SECCOMP_RET_TRAP },
 		{ RULE("{\"names\":[\"getpid\"],\"action\":\"SCMP_ACT_LOG\"}"), 0,
-                 SECCOMP_RET_LOG																	  },
-		{ WITH("\"defaultErrnoRet\":33"), 0,											 SECCOMP_RET_ERRNO | EDOM                                                                       },
+			SECCOMP_RET_LOG },
+		{ WITH("\"defaultErrnoRet\":33"), 0, SECCOMP_RET_ERRNO | EDOM },
 	};
+	/* clang-format on */
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct seccomp_program p = compile_text(rows[i].json);

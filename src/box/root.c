@@ -27,10 +27,22 @@ static const struct {
 	const char *path;
 	mode_t mode;
 } host_dirs[] = {
-	{ "usr", 0755 },      { "etc", 0755 },	     { "etc/ssl", 0755 }, { "proc", 0555 },
-	{ "dev", 0755 },      { "tmp", 01777 },	     { "var", 0755 },	  { "var/lib", 0755 },
-	{ "var/cache", 0755 }, { "run", 0755 },	     { "mnt", 0755 },	  { "mnt/data", 0755 },
-	{ "workspace", 0755 }, { "root", 0755 },     { "home", 0755 },	  { "sys", 0555 },
+	{ "usr", 0755 },
+	{ "etc", 0755 },
+	{ "etc/ssl", 0755 },
+	{ "proc", 0555 },
+	{ "dev", 0755 },
+	{ "tmp", 01777 },
+	{ "var", 0755 },
+	{ "var/lib", 0755 },
+	{ "var/cache", 0755 },
+	{ "run", 0755 },
+	{ "mnt", 0755 },
+	{ "mnt/data", 0755 },
+	{ "workspace", 0755 },
+	{ "root", 0755 },
+	{ "home", 0755 },
+	{ "sys", 0555 },
 };
 
 /* Top-level names which a merged-/usr system has as links; taken over as links,
@@ -66,11 +78,36 @@ static const struct {
 /* What programs under /usr expect of /etc and which holds no secret. A name is
  * bound when the host has it. */
 static const char *const host_etc[] = {
-	"alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ssl/certs",
-	"ssl/openssl.cnf", "fonts", "localtime", "mime.types", "services", "protocols",
-	"matplotlibrc", "magic", "magic.mime", "java-17-openjdk", "java-21-openjdk",
-	"java-25-openjdk", "perl", "python3", "python3.11", "python3.13", "terminfo", "inputrc",
-	"bash.bashrc", "ImageMagick-6", "ImageMagick-7", "R", "erlang", "lua", "papersize",
+	"alternatives",
+	"ld.so.cache",
+	"ld.so.conf",
+	"ld.so.conf.d",
+	"ssl/certs",
+	"ssl/openssl.cnf",
+	"fonts",
+	"localtime",
+	"mime.types",
+	"services",
+	"protocols",
+	"matplotlibrc",
+	"magic",
+	"magic.mime",
+	"java-17-openjdk",
+	"java-21-openjdk",
+	"java-25-openjdk",
+	"perl",
+	"python3",
+	"python3.11",
+	"python3.13",
+	"terminfo",
+	"inputrc",
+	"bash.bashrc",
+	"ImageMagick-6",
+	"ImageMagick-7",
+	"R",
+	"erlang",
+	"lua",
+	"papersize",
 };
 
 static const struct device {
@@ -78,16 +115,22 @@ static const struct device {
 	unsigned major;
 	unsigned minor;
 } devices[] = {
-	{ "null", 1, 3 },   { "zero", 1, 5 },	 { "full", 1, 7 },
-	{ "random", 1, 8 }, { "urandom", 1, 9 }, { "tty", 5, 0 },
+	{ "null", 1, 3 },
+	{ "zero", 1, 5 },
+	{ "full", 1, 7 },
+	{ "random", 1, 8 },
+	{ "urandom", 1, 9 },
+	{ "tty", 5, 0 },
 };
 
 static const struct {
 	const char *name;
 	const char *target;
 } device_links[] = {
-	{ "ptmx", "pts/ptmx" },	      { "fd", "/proc/self/fd" },
-	{ "stdin", "/proc/self/fd/0" }, { "stdout", "/proc/self/fd/1" },
+	{ "ptmx", "pts/ptmx" },
+	{ "fd", "/proc/self/fd" },
+	{ "stdin", "/proc/self/fd/0" },
+	{ "stdout", "/proc/self/fd/1" },
 	{ "stderr", "/proc/self/fd/2" },
 };
 

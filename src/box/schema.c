@@ -114,15 +114,14 @@ int schema_parse_word(const char *text, const struct word *words, const struct p
 	return err_set(err, -EINVAL, "%s: '%.64s' is not one we know", at->text, text);
 }
 
-int schema_get_u64(json_t *object, const char *name, uint64_t max, uint64_t absent,
-	const struct place *at, uint64_t *ret, struct err *err)
+int schema_get_u64(json_t *object, const char *name, uint64_t max, const struct place *at,
+	uint64_t *ret, struct err *err)
 {
 	struct place p = place_field(at, name);
-	const json_t *value = json_object_get(object, name);
-	json_int_t v = json_integer_value(value);
+	json_int_t v = json_integer_value(json_object_get(object, name));
 
 	if (v < 0 || (uint64_t)v > max)
 		return err_set(err, -EINVAL, "%s is not between 0 and %ju", p.text, (uintmax_t)max);
-	*ret = json_is_integer(value) ? (uint64_t)v : absent;
+	*ret = (uint64_t)v;
 	return 0;
 }

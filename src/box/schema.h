@@ -44,7 +44,7 @@ struct word {
 int schema_parse_word(const char *text, const struct word *words, const struct place *at,
 	uint32_t *ret, struct err *err);
 
-/* The integer field `name` of a checked object at `at`, or `absent` if it has none.
- * 0, or -EINVAL when it is negative or above `max`. */
-int schema_get_u64(json_t *object, const char *name, uint64_t max, uint64_t absent,
-	const struct place *at, uint64_t *ret, struct err *err);
+/* The integer field `name` of a checked object at `at`, 0 if it has none. 0, or
+ * -EINVAL when it is negative or above `max`. */
+int schema_get_u64(json_t *object, const char *name, uint64_t max, const struct place *at,
+	uint64_t *ret, struct err *err);

@@ -9,8 +9,6 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "box/box.h"
-#include "box/step.h"
 
 void seccomp_fini(struct seccomp_program *p)
 {
@@ -35,11 +33,6 @@ int seccomp_install(const struct seccomp_program *p, struct err *err)
 		return err_set(err, -code, "load system call filter: %s", strerrordesc_np(code));
 	}
 	return 0;
-}
-
-int seccomp_enter(struct step_context *c, struct err *err)
-{
-	return seccomp_install(&c->host->filter, err);
 }
 
 /* The one register of the machine, and what it runs on. */

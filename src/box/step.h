@@ -11,8 +11,8 @@ struct spec;
 /* What a step may look at. */
 struct step_context {
 	const struct box_host *host;
-	const struct spec *spec;
-	uid_t uid; /* who the box is on the host, as the keeper sees it */
+	const struct spec *spec; /* empty in the early steps */
+	uid_t uid;               /* who the box is on the host, as the keeper sees it */
 	gid_t gid;
 	int control_fd;
 	int tty_fd; /* slave of the guest's terminal, once made; else -1 */
@@ -20,11 +20,12 @@ struct step_context {
 
 typedef int step_fn(struct step_context *c, struct err *err);
 
-step_fn cgroup_enter;   /* see the box's own cgroup as the root */
-step_fn user_enter;     /* become the one user there is */
-step_fn mount_enter;    /* /proc, /workspace, /tmp, /dev/pts, /dev/shm, masks */
-step_fn net_enter;      /* bring up lo */
-step_fn tty_enter;      /* make the terminal when one is wanted */
-step_fn caps_enter;     /* no capability, no way to get one, no keyring */
-step_fn landlock_enter; /* write only where it is meant */
-step_fn seccomp_enter;  /* only harmless system calls */
+step_fn cgroup_enter;    /* see the box's own cgroup as the root */
+step_fn user_enter;      /* become the one user there is */
+step_fn mount_enter;     /* /workspace, /tmp, /dev/shm, /dev/pts, masks over /proc */
+step_fn net_enter;       /* bring up lo */
+step_fn workspace_enter; /* the sizes this run asked for */
+step_fn tty_enter;       /* make the terminal when one is wanted */
+step_fn caps_enter;      /* no capability, no way to get one, no keyring */
+step_fn landlock_enter;  /* write only where it is meant */
+step_fn seccomp_enter;   /* only harmless system calls */

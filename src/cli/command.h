@@ -6,9 +6,9 @@ struct option_row;
 
 struct command {
 	const char *name;
-	const char *arguments;           /* what stands behind the options in the usage line */
-	const char *summary;             /* one line for `belljar --help` */
-	const char *description;         /* paragraphs for `belljar NAME --help`; may be NULL */
+	const char *arguments;            /* what stands behind the options in the usage line */
+	const char *summary;              /* one line for `belljar --help` */
+	const char *description;          /* paragraphs for `belljar NAME --help`; may be NULL */
 	const struct option_row *options; /* ends with an empty row; may be NULL */
 
 	/* Does the work; the return value is the exit status. `argv[0]` is the

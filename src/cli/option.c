@@ -103,8 +103,8 @@ static int refuse_unknown(const struct command *cmd, const char *word, size_t n,
 
 /* One option at argv[i], its value joined by '=' or in the next word. Returns how
  * many words it took. */
-static int parse_one(const struct command *cmd, int argc, char **argv, int i, void *values,
-	struct err *err)
+static int parse_one(
+	const struct command *cmd, int argc, char **argv, int i, void *values, struct err *err)
 {
 	const char *word = argv[i];
 	const char *equals = strchr(word, '=');
@@ -164,8 +164,8 @@ void option_print_help(const struct command *cmd)
 
 		if (r->letter)
 			(void)snprintf(letter, sizeof(letter), "-%c, ", r->letter);
-		(void)snprintf(left, sizeof(left), "%s%s%s%s", letter, r->name,
-			r->value ? " " : "", r->value ? r->value : "");
+		(void)snprintf(left, sizeof(left), "%s%s%s%s", letter, r->name, r->value ? " " : "",
+			r->value ? r->value : "");
 		printf("  %-32s %s\n", left, r->help);
 	}
 	printf("  %-32s %s\n", "-h, --help", "show this text");

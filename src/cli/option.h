@@ -24,8 +24,8 @@ struct option_list {
 };
 
 struct option_row {
-	const char *name;  /* "--memory"; NULL ends the table */
-	char letter;       /* 'm', or 0 */
+	const char *name; /* "--memory"; NULL ends the table */
+	char letter;      /* 'm', or 0 */
 	enum option_kind kind;
 	size_t offset;     /* where the value goes in the command's own struct */
 	const char *value; /* what the help calls the value: "BYTES" */

@@ -122,25 +122,26 @@ static json_t *facets_json(uint64_t mask)
 
 	for (unsigned f = 0; f < BELLJAR_FACET_COUNT; f++) {
 		if (mask & (UINT64_C(1) << f))
-			(void)json_array_append_new(list,
-				json_string(belljar_facet_name((enum belljar_facet)f)));
+			(void)json_array_append_new(
+				list, json_string(belljar_facet_name((enum belljar_facet)f)));
 	}
 	return list;
 }
 
 static void add_result(json_t *object, const struct belljar_result *r)
 {
-	json_t *more = json_pack(
-		"{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:I, s:I}", "phase",
-		words[r->outcome].phase, "reason_code", words[r->outcome].reason, "message",
-		r->message, "exit_code", r->exit_code < 0 ? json_null() : json_integer(r->exit_code),
-		"signal", r->signal ? json_integer(r->signal) : json_null(), "created_at",
-		time_json(r->created_ns), "started_at", time_json(r->started_ns), "finished_at",
-		time_json(r->ended_ns), "resource_usage", usage_json(r), "image", r->image,
-		"enforced", facets_json(r->enforced), "not_enforced",
-		facets_json(~r->enforced & ((UINT64_C(1) << BELLJAR_FACET_COUNT) - 1)),
-		"captured_files", (json_int_t)r->captured_files, "skipped_files",
-		(json_int_t)r->skipped_files);
+	json_t *more =
+		json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:I, s:I}",
+			"phase", words[r->outcome].phase, "reason_code", words[r->outcome].reason,
+			"message", r->message, "exit_code",
+			r->exit_code < 0 ? json_null() : json_integer(r->exit_code), "signal",
+			r->signal ? json_integer(r->signal) : json_null(), "created_at",
+			time_json(r->created_ns), "started_at", time_json(r->started_ns),
+			"finished_at", time_json(r->ended_ns), "resource_usage", usage_json(r),
+			"image", r->image, "enforced", facets_json(r->enforced), "not_enforced",
+			facets_json(~r->enforced & ((UINT64_C(1) << BELLJAR_FACET_COUNT) - 1)),
+			"captured_files", (json_int_t)r->captured_files, "skipped_files",
+			(json_int_t)r->skipped_files);
 
 	(void)json_object_update(object, more);
 	json_decref(more);
@@ -154,10 +155,10 @@ void result_json_print(const struct belljar_result *result, const struct belljar
 	if (result)
 		add_result(object, result);
 	else
-		(void)json_object_update_new(object,
-			json_pack("{s:s, s:s, s:s, s:n, s:n}", "phase", "failed", "reason_code",
-				"infrastructure_error", "message", error->text, "exit_code",
-				"signal"));
+		(void)json_object_update_new(
+			object, json_pack("{s:s, s:s, s:s, s:n, s:n}", "phase", "failed",
+					"reason_code", "infrastructure_error", "message",
+					error->text, "exit_code", "signal"));
 	add_text(object, "stdout", out);
 	add_text(object, "stderr", err);
 	AUTO_FREE char *text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(9));

@@ -57,7 +57,8 @@ static const struct option_row options[] = {
 		"kill it after this long (default: 60s)" },
 	{ "--grace", 0, OPTION_DURATION, AT(grace_ms), "TIME",
 		"between TERM and KILL when interrupted (default: 5s)" },
-	{ "--memory", 'm', OPTION_BYTES, AT(memory), "SIZE", "memory, swap included (default: 1G)" },
+	{ "--memory", 'm', OPTION_BYTES, AT(memory), "SIZE",
+		"memory, swap included (default: 1G)" },
 	{ "--cpu", 'c', OPTION_MILLI, AT(cpu_milli), "CORES", "processor time (default: 1)" },
 	{ "--pids", 0, OPTION_NUMBER, AT(pids), "N", "processes and threads (default: 256)" },
 	{ "--workspace-cap", 0, OPTION_BYTES, AT(workspace), "SIZE",
@@ -198,7 +199,8 @@ static int read_source(struct invocation *in, const char *path, struct err *err)
 	int r = fd_read_all(fd, SOURCE_MAX, &in->source, &in->source_size);
 	if (r == -EFBIG)
 		return err_set(err, r, "the source is larger than %u MiB", SOURCE_MAX >> 20);
-	return r < 0 ? err_set(err, r, "read %s: %s", from_stdin ? "stdin" : path, strerror(-r)) : 0;
+	return r < 0 ? err_set(err, r, "read %s: %s", from_stdin ? "stdin" : path, strerror(-r))
+		     : 0;
 }
 
 /* `words` of the language, then what stands on the command line. */
@@ -220,7 +222,8 @@ static int make_command(struct invocation *in, int argc, char **argv, struct err
 {
 	if (!in->lang) {
 		if (argc == 0)
-			return err_set(err, -EINVAL, "no command: belljar run [OPTION]... -- COMMAND");
+			return err_set(
+				err, -EINVAL, "no command: belljar run [OPTION]... -- COMMAND");
 		in->argv = join(NULL, argc, argv);
 		return 0;
 	}

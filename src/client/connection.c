@@ -37,8 +37,8 @@ int connection_open_running(const char *root, int *ret, struct err *err)
 	if (fd < 0)
 		return fd;
 	/* Through the descriptor, since the path itself may be too long for connect. */
-	(void)snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/keeper.sock",
-		dir);
+	(void)snprintf(
+		address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/keeper.sock", dir);
 	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
 		return err_errno(err, "connect to %s/keeper.sock", root);
 	*ret = take_fd(&fd);
@@ -46,8 +46,8 @@ int connection_open_running(const char *root, int *ret, struct err *err)
 }
 
 /* In the forked child: only async-signal-safe calls, the caller may have threads. */
-static _Noreturn void exec_keeper(const char *program, const char *root, int listen_fd,
-	int lifeline_fd)
+static _Noreturn void exec_keeper(
+	const char *program, const char *root, int listen_fd, int lifeline_fd)
 {
 	const char *argv[] = { "belljar", "keeper", "--root", root, "--listen-fd", "3",
 		"--lifeline-fd", "4", NULL };
@@ -68,8 +68,8 @@ static _Noreturn void exec_keeper(const char *program, const char *root, int lis
 	_exit(127);
 }
 
-int connection_start_keeper(const char *program, const char *root, struct own_keeper *ret,
-	struct err *err)
+int connection_start_keeper(
+	const char *program, const char *root, struct own_keeper *ret, struct err *err)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	socklen_t size = sizeof(address);

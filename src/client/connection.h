@@ -12,7 +12,7 @@ struct put;
 /* A keeper of our own. */
 struct own_keeper {
 	pid_t pid;
-	int lifeline_fd; /* it ends when this is closed */
+	int lifeline_fd;            /* it ends when this is closed */
 	struct sockaddr_un address; /* without a name in the file system */
 	socklen_t address_size;
 };
@@ -22,8 +22,8 @@ struct own_keeper {
 int connection_open_running(const char *root, int *ret, struct err *err);
 
 /* Start `program` as a keeper for this process. */
-int connection_start_keeper(const char *program, const char *root, struct own_keeper *ret,
-	struct err *err);
+int connection_start_keeper(
+	const char *program, const char *root, struct own_keeper *ret, struct err *err);
 
 /* Connect to a keeper of our own. */
 int connection_open_own(const struct own_keeper *keeper, int *ret, struct err *err);

@@ -562,8 +562,8 @@ int belljar_task_execute(struct belljar_task *task, struct belljar_listener *lis
 	};
 
 	if (task->executed)
-		return sandbox_report(error, &(struct err){ .text = "a task is executed once" },
-			-EALREADY);
+		return sandbox_report(
+			error, &(struct err){ .text = "a task is executed once" }, -EALREADY);
 	task->executed = true;
 	for (int i = 0; i < CHANNEL_COUNT; i++)
 		e.fds[i] = -1;

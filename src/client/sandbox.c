@@ -49,8 +49,8 @@ static int connect_once(struct belljar_sandbox *s, int *ret, struct err *err)
 			      : connection_open_running(s->root, ret, err);
 }
 
-static int find_keeper(struct belljar_sandbox *s, const struct belljar_options *options,
-	struct err *err)
+static int find_keeper(
+	struct belljar_sandbox *s, const struct belljar_options *options, struct err *err)
 {
 	enum belljar_keeper wanted = options ? options->keeper : BELLJAR_KEEPER_ANY;
 	AUTO_FD fd = -1;

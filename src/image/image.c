@@ -24,24 +24,35 @@
 #define WORD_CHARS LOWER "._-"
 #define TAG_CHARS  WORD_CHARS "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-/* The words of a repository: lower case, separators only between letters. The
- * first may be a host with a port. */
+/* A word of a repository: lower case, separators only between letters. */
+static bool is_word(const char *text, size_t n)
+{
+	return n > 0 && strspn(text, WORD_CHARS) >= n && strchr(LOWER, text[0]) &&
+	       strchr(LOWER, text[n - 1]);
+}
+
+/* The length of the first `n` characters without ":5000" at their end. */
+static size_t without_port(const char *text, size_t n)
+{
+	size_t host = strcspn(text, ":/");
+	size_t digits = host < n ? strspn(text + host + 1, "0123456789") : 0;
+
+	return digits > 0 && host + 1 + digits == n ? host : n;
+}
+
+/* Words with slashes between; the first of several may be a host with a port. */
 static bool is_repository(const char *text, size_t size)
 {
-	size_t at = 0;
+	for (size_t at = 0;;) {
+		const char *slash = memchr(text + at, '/', size - at);
+		size_t n = slash ? (size_t)(slash - text) - at : size - at;
 
-	while (at < size) {
-		size_t n = 0;
-
-		while (at + n < size && text[at + n] != '/')
-			n++;
-		size_t good = strspn(text + at, at == 0 ? WORD_CHARS ":" : WORD_CHARS);
-		if (n == 0 || good < n || !strchr(LOWER, text[at]) ||
-			!strchr(LOWER, text[at + n - 1]))
+		if (!is_word(text + at, at == 0 && slash ? without_port(text, n) : n))
 			return false;
+		if (!slash)
+			return true;
 		at += n + 1;
 	}
-	return size > 0 && text[size - 1] != '/';
 }
 
 static bool is_tag(const char *text)

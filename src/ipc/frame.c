@@ -66,8 +66,8 @@ static void collect_fds(struct msghdr *msg, struct frame *f)
 	}
 }
 
-static int check_frame(const struct msghdr *msg, const uint8_t *buffer, size_t size,
-	struct frame *f)
+static int check_frame(
+	const struct msghdr *msg, const uint8_t *buffer, size_t size, struct frame *f)
 {
 	struct header head;
 

@@ -30,10 +30,10 @@ enum message {
 	MESSAGE_BOX_KILL = 42,   /* - */
 
 	/* init of a box -> keeper */
-	MESSAGE_BOX_TTY = 60,     /* -, with the master of the terminal */
-	MESSAGE_BOX_RUNNING = 61, /* - */
-	MESSAGE_BOX_EXITED = 62,  /* u32 wait status, u64 cpu_us, peak, open files */
-	MESSAGE_BOX_FAILED = 63,  /* u32 reason, u32 errno, text */
+	MESSAGE_BOX_TTY = 60,      /* -, with the master of the terminal */
+	MESSAGE_BOX_RUNNING = 61,  /* u64 when, CLOCK_MONOTONIC */
+	MESSAGE_BOX_EXITED = 62,   /* u64 when, u32 wait status, u64 cpu_us, peak, files, pids */
+	MESSAGE_BOX_FAILED = 63,   /* u32 reason, u32 errno, text */
 	MESSAGE_BOX_CAPTURED = 64, /* u64 bytes */
 };
 

@@ -42,8 +42,8 @@ static int send_head(struct pack_writer *w, enum pack_kind kind, const char *nam
 	struct pack_entry e = { .kind = kind, .mode = mode & 0777, .size = size };
 
 	if (kind != PACK_END && !pack_name_is_clean(name))
-		return err_set(err, -EINVAL, "'%.100s' is not a name a file can have in the box",
-			name);
+		return err_set(
+			err, -EINVAL, "'%.100s' is not a name a file can have in the box", name);
 	if (kind != PACK_END && w->n_entries++ >= PACK_ENTRIES_MAX)
 		return err_set(err, -E2BIG, "more than %u files", PACK_ENTRIES_MAX);
 	(void)snprintf(e.name, sizeof(e.name), "%s", name);
@@ -99,8 +99,8 @@ static bool is_wanted(const struct pack_writer *w, const char *name)
 	return false;
 }
 
-static int write_link(struct pack_writer *w, const char *name, int dir_fd, const char *leaf,
-	struct err *err)
+static int write_link(
+	struct pack_writer *w, const char *name, int dir_fd, const char *leaf, struct err *err)
 {
 	char target[PACK_NAME_MAX + 1];
 	ssize_t n = readlinkat(dir_fd, leaf, target, sizeof(target));
@@ -111,8 +111,8 @@ static int write_link(struct pack_writer *w, const char *name, int dir_fd, const
 	return r < 0 ? r : send_all(w, target, (size_t)n, err);
 }
 
-static int write_regular(struct pack_writer *w, const char *name, int dir_fd, const char *leaf,
-	struct err *err)
+static int write_regular(
+	struct pack_writer *w, const char *name, int dir_fd, const char *leaf, struct err *err)
 {
 	struct stat st;
 
@@ -142,8 +142,8 @@ static int write_dir(struct pack_writer *w, const char *name, int dir_fd, const 
 	return r < 0 ? r : pack_write_tree(w, name, fd, err);
 }
 
-static int write_entry(struct pack_writer *w, const char *prefix, int dir_fd, const char *leaf,
-	struct err *err)
+static int write_entry(
+	struct pack_writer *w, const char *prefix, int dir_fd, const char *leaf, struct err *err)
 {
 	struct stat st;
 	char name[PACK_NAME_MAX + 1];

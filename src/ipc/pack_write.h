@@ -6,14 +6,13 @@
 
 #include "ipc/pack.h"
 
-
 struct pack_writer {
-	int fd;              /* borrowed, a stream socket */
-	uint64_t max_bytes;  /* a file that would pass this is sent as PACK_SKIP */
+	int fd;             /* borrowed, a stream socket */
+	uint64_t max_bytes; /* a file that would pass this is sent as PACK_SKIP */
 	uint64_t n_bytes;
 	uint64_t n_entries;
-	bool files_only;     /* no directories, no links */
-	char *const *globs;  /* only files that match one; NULL for all */
+	bool files_only;    /* no directories, no links */
+	char *const *globs; /* only files that match one; NULL for all */
 };
 
 /* One file with the given bytes. */

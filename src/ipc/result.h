@@ -42,15 +42,15 @@ struct usage {
 struct result {
 	char id[RUN_ID_SIZE + 1];
 	enum reason reason;
-	int32_t exit_code;     /* -1 unless the guest exited */
-	int32_t signal;        /* 0 unless a signal ended it */
-	int32_t error;         /* errno of what kept it from starting, else 0 */
-	uint64_t created_ns;   /* CLOCK_REALTIME; 0 means it never came to that */
+	int32_t exit_code;   /* -1 unless the guest exited */
+	int32_t signal;      /* 0 unless a signal ended it */
+	int32_t error;       /* errno of what kept it from starting, else 0 */
+	uint64_t created_ns; /* CLOCK_REALTIME; 0 means it never came to that */
 	uint64_t started_ns;
 	uint64_t ended_ns;
-	uint64_t enforced;     /* mask of facets */
+	uint64_t enforced; /* mask of facets */
 	struct usage usage;
-	char message[256];     /* one clause that says what happened */
+	char message[256]; /* one clause that says what happened */
 };
 
 void result_put(const struct result *r, struct put *p);

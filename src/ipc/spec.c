@@ -40,18 +40,18 @@ static const struct limit_row {
 	uint64_t max;
 	uint64_t standard;
 } limit_rows[] = {
-#define LIMIT(field, min, max, standard) { #field, offsetof(struct limits, field), min, max, standard }
-	LIMIT(timeout_ms, 1, 7 * 24 * 3600 * UINT64_C(1000), 60000),
-	LIMIT(startup_ms, 1, 3600 * UINT64_C(1000), 20000),
-	LIMIT(grace_ms, 0, 600 * UINT64_C(1000), 5000),
-	LIMIT(memory_bytes, 4 << 20, UINT64_C(1) << 46, UINT64_C(1) << 30),
-	LIMIT(cpu_milli, 10, 1024 * 1000, 1000),
-	LIMIT(pids, 2, 65536, 256),
-	LIMIT(workspace_bytes, 64 << 10, UINT64_C(1) << 46, 256 << 20),
-	LIMIT(tmp_bytes, 64 << 10, UINT64_C(1) << 46, 64 << 20),
-	LIMIT(files, 16, 1 << 20, 1024),
-	LIMIT(processes, 2, 65536, 512),
-	LIMIT(capture_bytes, 0, UINT64_C(1) << 46, 32 << 20),
+#define LIMIT(field) #field, offsetof(struct limits, field)
+	{ LIMIT(timeout_ms), 1, 7 * 24 * 3600 * UINT64_C(1000), 60000 },
+	{ LIMIT(startup_ms), 1, 3600 * UINT64_C(1000), 20000 },
+	{ LIMIT(grace_ms), 0, 600 * UINT64_C(1000), 5000 },
+	{ LIMIT(memory_bytes), 4 << 20, UINT64_C(1) << 46, UINT64_C(1) << 30 },
+	{ LIMIT(cpu_milli), 10, 1024 * 1000, 1000 },
+	{ LIMIT(pids), 2, 65536, 256 },
+	{ LIMIT(workspace_bytes), 64 << 10, UINT64_C(1) << 46, 256 << 20 },
+	{ LIMIT(tmp_bytes), 64 << 10, UINT64_C(1) << 46, 64 << 20 },
+	{ LIMIT(files), 16, 1 << 20, 1024 },
+	{ LIMIT(processes), 2, 65536, 512 },
+	{ LIMIT(capture_bytes), 0, UINT64_C(1) << 46, 32 << 20 },
 #undef LIMIT
 };
 
@@ -95,9 +95,9 @@ int facet_parse_list(const char *text, uint64_t *ret_mask, struct err *err)
 		} else {
 			(void)snprintf(word, sizeof(word), "%.*s", (int)n, p);
 			const char *near = str_nearest(word, facet_names, FACET_COUNT);
-			return err_set(err, -EINVAL, "'%s' is not a limit that can be required%s%s%s",
-				word, near ? ", did you mean '" : "", near ? near : "",
-				near ? "'?" : "");
+			return err_set(err, -EINVAL,
+				"'%s' is not a limit that can be required%s%s%s", word,
+				near ? ", did you mean '" : "", near ? near : "", near ? "'?" : "");
 		}
 		p += n;
 		if (!*p)
@@ -231,7 +231,8 @@ static int check_env(char *const *env, struct err *err)
 
 		/* The value may be a secret: only the name is ever repeated. */
 		if (env[i][n] != '=' || n == 0)
-			return err_set(err, -EINVAL, "environment entry %zu is not NAME=VALUE", i + 1);
+			return err_set(
+				err, -EINVAL, "environment entry %zu is not NAME=VALUE", i + 1);
 	}
 	return 0;
 }

@@ -18,17 +18,17 @@ struct put;
 
 /* Limits of a specification itself. The size is what fits into one message. */
 #define SPEC_SIZE_MAX    (192u << 10)
-#define SPEC_STRINGS_MAX 4096u          /* arguments, and again variables */
-#define SPEC_STRING_MAX  (128u << 10)   /* what execve takes for one string */
+#define SPEC_STRINGS_MAX 4096u        /* arguments, and again variables */
+#define SPEC_STRING_MAX  (128u << 10) /* what execve takes for one string */
 #define SPEC_GLOBS_MAX   64u
 
 /* What a run may use. Zero is not "no limit": every field is set. */
 struct limits {
-	uint64_t timeout_ms;      /* from the guest's first instruction */
-	uint64_t startup_ms;      /* until then */
-	uint64_t grace_ms;        /* between TERM and KILL when canceled */
+	uint64_t timeout_ms; /* from the guest's first instruction */
+	uint64_t startup_ms; /* until then */
+	uint64_t grace_ms;   /* between TERM and KILL when canceled */
 	uint64_t memory_bytes;
-	uint64_t cpu_milli;       /* thousandths of one core */
+	uint64_t cpu_milli; /* thousandths of one core */
 	uint64_t pids;
 	uint64_t workspace_bytes; /* /workspace */
 	uint64_t tmp_bytes;       /* /tmp, and again /dev/shm */

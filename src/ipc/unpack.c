@@ -47,8 +47,8 @@ static int open_parent(int dir_fd, char *name, const char **ret_leaf, struct err
 	return take_fd(&at);
 }
 
-static int begin_file(struct unpack *u, int parent, const char *leaf, const struct pack_entry *e,
-	struct err *err)
+static int begin_file(
+	struct unpack *u, int parent, const char *leaf, const struct pack_entry *e, struct err *err)
 {
 	if (unlinkat(parent, leaf, 0) < 0 && errno != ENOENT)
 		return err_errno(err, "replace '%.100s'", e->name);

@@ -9,7 +9,7 @@ struct unpack {
 	int fd;                /* the file being written, -1 for none */
 	uint64_t max_bytes;
 	uint64_t n_bytes;
-	uint64_t n_skipped;    /* files the sender left out */
+	uint64_t n_skipped;      /* files the sender left out */
 	struct pack_entry entry; /* the one being written, while it needs its name later */
 	char target[PACK_NAME_MAX + 1];
 	size_t n_target;

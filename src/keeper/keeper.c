@@ -150,7 +150,7 @@ static void turn(struct keeper *k, bool *more_to_tend)
 	int n = epoll_wait(k->epoll_fd, events, EVENTS_MAX, 0);
 
 	if (n == 0) {
-		*more_to_tend = groups_tend(k);
+		*more_to_tend = boxes_tend(k);
 		int timeout = next_timeout(k);
 		if (*more_to_tend && (timeout < 0 || timeout > TEND_MS))
 			timeout = TEND_MS;
@@ -197,7 +197,9 @@ static int prepare_host(struct keeper *k, const char *profile_path, struct err *
 		return r;
 	k->facets = k->host.facets | cgroup_host_facets(k->cgroups);
 	/* Assembled now, so that the first run does not wait for it. */
-	return images_find_root(k, "host", &root, err);
+	r = images_find_root(k, "host", &root, err);
+	k->favourite = root;
+	return r;
 }
 
 static void on_lifeline(struct keeper *k, void *owner, uint32_t events)
@@ -236,7 +238,7 @@ static void close_all(struct keeper *k)
 	while (k->peers)
 		peer_close(k, k->peers);
 	bury_the_dead(k);
-	groups_fini(k);
+	boxes_fini(k);
 	state_close(k);
 	for (struct root *root; (root = k->roots);) {
 		k->roots = root->next;

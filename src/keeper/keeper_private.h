@@ -7,23 +7,21 @@
 #include <stdint.h>
 #include <sys/epoll.h>
 
-#include "box/box.h"
 #include "ipc/frame.h"
 #include "ipc/message.h"
 #include "ipc/result.h"
 #include "ipc/spec.h"
+#include "keeper/boxes.h"
 
-struct cgroup;
 struct cgroup_host;
 struct cur;
 struct err;
 struct keeper;
 
 /* Limits of the keeper itself. */
-#define PEERS_MAX        256u
-#define RUNS_MAX         4096u
-#define SPARE_GROUPS_MAX 2u
-#define EVENTS_MAX       64
+#define PEERS_MAX  256u
+#define RUNS_MAX   4096u
+#define EVENTS_MAX 64
 
 /* A descriptor in the epoll set and what to call for it. */
 struct watch {
@@ -69,8 +67,7 @@ struct run {
 	bool captures;
 	enum run_state state;
 
-	struct box box;
-	struct cgroup *cgroup;
+	struct boxed *boxed; /* NULL once it is over */
 	struct watch control;
 	struct watch pid;
 	struct watch memory;
@@ -88,11 +85,6 @@ struct run {
 	uint64_t sampled_processes;
 	struct result result;
 	bool closed;
-};
-
-struct group {
-	struct group *next;
-	struct cgroup *cgroup;
 };
 
 struct keeper {
@@ -120,9 +112,11 @@ struct keeper {
 	size_t n_runs;
 	struct peer *dead_peers;
 	struct run *dead_runs;
-	struct group *spare_groups; /* made ahead, used by the next runs */
-	size_t n_spare;
-	struct group *old_groups;   /* to be removed when the kernel lets us */
+	struct boxed *ready; /* made ahead */
+	size_t n_ready;
+	struct boxed *busy;           /* serving a run */
+	struct boxed *retired;        /* to be reaped and removed */
+	const struct root *favourite; /* what to make ahead; NULL for nothing */
 	uint64_t n_groups;
 
 	uint8_t *buffer; /* FRAME_SIZE_MAX, for whatever is being received */
@@ -152,13 +146,6 @@ void run_on_deadline(struct keeper *k, struct run *r);
 
 /* verdict.c: how it ended, from all that is known. */
 void verdict_reach(struct keeper *k, struct run *r);
-
-/* groups.c: cgroups made ahead and removed afterwards, off the path of a run. */
-struct cgroup *groups_take(struct keeper *k, struct err *err);
-void groups_give_back(struct keeper *k, struct cgroup *cgroup);
-/* Do a little of the pending work; true when there is more. */
-bool groups_tend(struct keeper *k);
-void groups_fini(struct keeper *k);
 
 /* images.c */
 int images_find_root(struct keeper *k, const char *image, struct root **ret, struct err *err);

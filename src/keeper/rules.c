@@ -18,8 +18,8 @@ static void put_id(struct put *p, const char *id)
 	put_str(p, id);
 }
 
-static void refuse(struct keeper *k, struct peer *p, const char *id, enum reason reason,
-	const struct err *err)
+static void refuse(
+	struct keeper *k, struct peer *p, const char *id, enum reason reason, const struct err *err)
 {
 	struct put out;
 

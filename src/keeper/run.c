@@ -2,14 +2,14 @@
  *
  *   starting --running--> running --exited--> ending --init gone--> ended --ack--> (closed)
  *
- * "Ending" is the time in which init kills what is left and sends files out. A run
- * is reported once, when nothing of it lives any more. */
+ * "Ending" is the time in which init sends files out. A run is reported once, when
+ * no process of the guest lives any more; what is left then is our own init, on
+ * its way out. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -30,10 +30,6 @@
  * long a client may take to read the captured files. */
 #define ENDING_MS  5000
 #define CAPTURE_MS 120000
-
-/* Host uids for boxes: above what any system hands out, below 2^31. */
-#define UID_FIRST 0x70000000u
-#define UID_MASK  0x0fffffffu
 
 struct run *run_find(struct keeper *k, const char *id)
 {
@@ -122,7 +118,7 @@ static void kill_guest(struct run *r)
 	uint64_t now = clock_monotonic_ns();
 
 	if (r->state == RUN_STARTING || r->kill_sent) {
-		box_kill(&r->box);
+		box_kill(&r->boxed->box);
 		r->killed = true;
 		r->deadline_ns = 0;
 		return;
@@ -171,18 +167,35 @@ void run_on_deadline(struct keeper *k, struct run *r)
 	kill_guest(r);
 }
 
-static void on_box_running(struct keeper *k, struct run *r)
+/* A time that init measured, if it can be true. */
+static uint64_t plausible_ns(uint64_t ns, uint64_t not_before)
 {
-	r->started_mono_ns = clock_monotonic_ns();
-	r->result.started_ns = clock_realtime_ns();
+	uint64_t now = clock_monotonic_ns();
+
+	return ns < not_before || ns > now ? now : ns;
+}
+
+static int on_box_running(struct keeper *k, struct run *r, struct cur *c)
+{
+	uint64_t at = cur_u64(c);
+
+	if (cur_end(c) < 0)
+		return -EBADMSG;
+	r->started_mono_ns = plausible_ns(at, 0);
+	r->result.started_ns = clock_realtime_ns() - (clock_monotonic_ns() - r->started_mono_ns);
 	r->state = RUN_RUNNING;
 	set_deadline(r, r->started_mono_ns, r->limits.timeout_ms);
 	tell_running(k, r);
+	return 0;
 }
 
-static int on_box_exited(struct run *r, struct cur *c)
+static void finish(struct keeper *k, struct run *r);
+
+/* The guest and all it started are dead and reaped. */
+static int on_box_exited(struct keeper *k, struct run *r, struct cur *c)
 {
 	struct usage *u = &r->result.usage;
+	uint64_t at = cur_u64(c);
 	int status = (int)cur_u32(c);
 	uint64_t cpu_us = cur_u64(c);
 	uint64_t peak = cur_u64(c);
@@ -193,14 +206,16 @@ static int on_box_exited(struct run *r, struct cur *c)
 		return -EBADMSG;
 	r->status = status;
 	r->has_status = true;
-	r->ended_mono_ns = clock_monotonic_ns();
+	r->ended_mono_ns = plausible_ns(at, r->started_mono_ns);
 	u->cpu_us = cpu_us;
 	u->peak_bytes = peak;
 	u->open_files = open_files;
 	r->sampled_processes = processes;
 	r->state = RUN_ENDING;
 	r->kill_sent = true; /* nobody is left to be asked about */
-	set_deadline(r, r->ended_mono_ns, r->captures ? CAPTURE_MS : ENDING_MS);
+	set_deadline(r, r->ended_mono_ns, CAPTURE_MS);
+	if (!r->captures)
+		finish(k, r);
 	return 0;
 }
 
@@ -230,8 +245,8 @@ static int on_box_captured(struct run *r, struct cur *c)
 		return -EBADMSG;
 	r->result.usage.captured_bytes = bytes;
 	if (text[0])
-		(void)snprintf(r->result.message, sizeof(r->result.message), "capture: %.200s",
-			text);
+		(void)snprintf(
+			r->result.message, sizeof(r->result.message), "capture: %.200s", text);
 	return 0;
 }
 
@@ -253,22 +268,21 @@ static int on_box_message(struct keeper *k, struct run *r, struct frame *f)
 	cur_init(&c, f->data, f->size);
 	if (f->type == MESSAGE_BOX_TTY && r->state == RUN_STARTING)
 		return on_box_tty(k, r, f);
-	if (f->type == MESSAGE_BOX_RUNNING && r->state == RUN_STARTING) {
-		on_box_running(k, r);
-		return cur_end(&c);
-	}
+	if (f->type == MESSAGE_BOX_RUNNING && r->state == RUN_STARTING)
+		return on_box_running(k, r, &c);
 	if (f->type == MESSAGE_BOX_FAILED && r->state == RUN_STARTING)
 		return on_box_failed(r, &c);
 	if (f->type == MESSAGE_BOX_EXITED && r->state == RUN_RUNNING)
-		return on_box_exited(r, &c);
+		return on_box_exited(k, r, &c);
 	if (f->type == MESSAGE_BOX_CAPTURED && r->state == RUN_ENDING && r->captures)
 		return on_box_captured(r, &c);
 	return -EBADMSG;
 }
 
-/* The box is gone: tell how it ended, let its group go, keep the result. */
+/* No guest lives any more: tell how it ended, let the box go, keep the result. */
 static void finish(struct keeper *k, struct run *r)
 {
+	watch_stop(k, &r->control);
 	watch_stop(k, &r->pid);
 	watch_stop(k, &r->memory);
 	if (!r->ended_mono_ns)
@@ -277,9 +291,7 @@ static void finish(struct keeper *k, struct run *r)
 	verdict_reach(k, r);
 	r->state = RUN_ENDED;
 	r->deadline_ns = 0;
-	groups_give_back(k, r->cgroup);
-	r->cgroup = NULL;
-	box_fini(&r->box);
+	boxes_retire(k, TAKE(r->boxed));
 	tell_ended(k, r);
 	if (!r->peer && !r->lingers)
 		run_close(k, r);
@@ -290,7 +302,7 @@ static void on_init_gone(struct keeper *k, void *owner, uint32_t events)
 	struct run *r = owner;
 
 	(void)events;
-	if (!r->closed && box_reap(&r->box))
+	if (!r->closed && box_reap(&r->boxed->box))
 		finish(k, r);
 }
 
@@ -298,11 +310,9 @@ static void on_init_gone(struct keeper *k, void *owner, uint32_t events)
 static void await_end(struct keeper *k, struct run *r)
 {
 	watch_stop(k, &r->control);
-	if (box_reap(&r->box)) {
+	if (box_reap(&r->boxed->box))
 		finish(k, r);
-		return;
-	}
-	if (r->box.pid > 0 && watch_start(k, &r->pid, r->box.pid_fd, EPOLLIN) < 0)
+	else if (watch_start(k, &r->pid, r->boxed->box.pid_fd, EPOLLIN) < 0)
 		abort();
 }
 
@@ -325,7 +335,7 @@ static void on_control(struct keeper *k, void *owner, uint32_t events)
 		}
 		if (n < 0 && n != -ECONNRESET) {
 			log_warn("event=bad_ipc run=%s: its init misbehaves, killing it", r->id);
-			box_kill(&r->box);
+			box_kill(&r->boxed->box);
 			r->killed = true;
 		}
 		await_end(k, r);
@@ -338,13 +348,13 @@ static void on_memory(struct keeper *k, void *owner, uint32_t events)
 	struct run *r = owner;
 
 	(void)events;
-	if (r->closed || !r->cgroup || !cgroup_ack_event(r->cgroup))
+	if (r->closed || !r->boxed || !cgroup_ack_event(r->boxed->cgroup))
 		return;
 	/* Where the kernel kills one process only, we end the rest with it. */
 	if (r->cause == CAUSE_NONE)
 		r->cause = CAUSE_OOM;
 	watch_stop(k, &r->memory);
-	box_kill(&r->box);
+	box_kill(&r->boxed->box);
 	r->killed = true;
 }
 
@@ -398,27 +408,6 @@ static int send_spec(struct run *r, const struct spec *spec, struct err *err)
 	return result < 0 ? err_set(err, result, "hand over the run: %s", strerror(-result)) : 0;
 }
 
-static bool uid_is_taken(const struct keeper *k, uid_t uid)
-{
-	for (const struct run *r = k->runs; r; r = r->next) {
-		if (r->state != RUN_ENDED && r->box.uid == uid)
-			return true;
-	}
-	return false;
-}
-
-static uid_t choose_uid(const struct keeper *k)
-{
-	uint32_t bits;
-
-	do {
-		if (getrandom(&bits, sizeof(bits), 0) != (ssize_t)sizeof(bits))
-			abort();
-		bits = UID_FIRST + (bits & UID_MASK);
-	} while (uid_is_taken(k, bits));
-	return bits;
-}
-
 static struct run *new_run(struct keeper *k, struct peer *p, const struct spec *spec)
 {
 	struct run *r = xnew(struct run);
@@ -430,7 +419,6 @@ static struct run *new_run(struct keeper *k, struct peer *p, const struct spec *
 	r->lingers = spec->lingers;
 	r->captures = spec->globs && spec->globs[0];
 	r->state = RUN_STARTING;
-	r->box = (struct box){ .pid_fd = -1, .control_fd = -1 };
 	r->control = (struct watch){ .fd = -1, .on_event = on_control, .owner = r };
 	r->pid = (struct watch){ .fd = -1, .on_event = on_init_gone, .owner = r };
 	r->memory = (struct watch){ .fd = -1, .on_event = on_memory, .owner = r };
@@ -440,9 +428,9 @@ static struct run *new_run(struct keeper *k, struct peer *p, const struct spec *
 	r->result.created_ns = clock_realtime_ns();
 	r->result.exit_code = -1;
 	r->result.enforced = k->facets;
-	r->result.usage = (struct usage){ .peak_bytes = USAGE_UNKNOWN,
-		.pids = USAGE_UNKNOWN,
-		.open_files = USAGE_UNKNOWN };
+	r->result.usage = (struct usage){
+		.peak_bytes = USAGE_UNKNOWN, .pids = USAGE_UNKNOWN, .open_files = USAGE_UNKNOWN
+	};
 	r->sampled_processes = USAGE_UNKNOWN;
 	r->next = k->runs;
 	k->runs = r;
@@ -453,17 +441,15 @@ static struct run *new_run(struct keeper *k, struct peer *p, const struct spec *
 static int start_box(struct keeper *k, struct run *r, const struct root *root,
 	const struct spec *spec, struct err *err)
 {
-	int result = cgroup_set_limits(r->cgroup, &spec->limits, err);
+	int result = boxes_take(k, root, &spec->limits, &r->boxed, err);
 
-	if (result == 0)
-		result = box_start(&k->host, root, r->cgroup, choose_uid(k), &r->box, err);
 	if (result < 0)
 		return result;
-	cgroup_close_join(r->cgroup);
-	result = watch_start(k, &r->control, r->box.control_fd, EPOLLIN);
-	if (result == 0 && cgroup_event_fd(r->cgroup) >= 0)
-		result = watch_start(k, &r->memory, cgroup_event_fd(r->cgroup),
-			cgroup_event_mask(r->cgroup));
+	const struct cgroup *cgroup = r->boxed->cgroup;
+	result = watch_start(k, &r->control, r->boxed->box.control_fd, EPOLLIN);
+	if (result == 0 && cgroup_event_fd(cgroup) >= 0)
+		result = watch_start(
+			k, &r->memory, cgroup_event_fd(cgroup), cgroup_event_mask(cgroup));
 	if (result < 0)
 		return err_set(err, result, "watch the box");
 	return send_spec(r, spec, err);
@@ -500,16 +486,15 @@ int run_start(struct keeper *k, struct peer *p, struct spec *spec, enum reason *
 		return result;
 	*ret_reason = REASON_INFRASTRUCTURE_ERROR;
 	if (k->n_runs >= RUNS_MAX || k->stopping)
-		return err_set(err, -EAGAIN, "the keeper holds %zu runs and takes no more",
-			k->n_runs);
+		return err_set(
+			err, -EAGAIN, "the keeper holds %zu runs and takes no more", k->n_runs);
 	*ret_reason = REASON_IMAGE_PULL_FAILED;
 	result = images_find_root(k, spec->image, &root, err);
 	if (result < 0)
 		return result;
 	*ret_reason = REASON_PROVISION_FAILED;
 	struct run *r = new_run(k, p, spec);
-	r->cgroup = groups_take(k, err);
-	result = r->cgroup ? start_box(k, r, root, spec, err) : err->code;
+	result = start_box(k, r, root, spec, err);
 	if (result < 0) {
 		r->peer = NULL;
 		run_close(k, r);
@@ -563,9 +548,7 @@ void run_close(struct keeper *k, struct run *r)
 	watch_stop(k, &r->control);
 	watch_stop(k, &r->pid);
 	watch_stop(k, &r->memory);
-	box_fini(&r->box);
-	groups_give_back(k, r->cgroup);
-	r->cgroup = NULL;
+	boxes_retire(k, TAKE(r->boxed));
 	for (int i = 0; i < CHANNEL_COUNT; i++)
 		close_fdp(&r->fds[i]);
 	unlink_run(k, r);

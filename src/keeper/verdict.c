@@ -103,8 +103,8 @@ void verdict_reach(struct keeper *k, struct run *r)
 	struct usage *u = &r->result.usage;
 
 	(void)k;
-	if (r->cgroup)
-		cgroup_read_stats(r->cgroup, &stats);
+	if (r->boxed)
+		cgroup_read_stats(r->boxed->cgroup, &stats);
 	known(&u->cpu_us, stats.cpu_us);
 	known(&u->peak_bytes, stats.peak_bytes);
 	known(&u->pids, r->sampled_processes);

@@ -166,6 +166,9 @@ void kernel_probe_apparmor(const struct probe *self, const struct host *host, st
 #define BOX_NAMESPACES                                                                             \
 	(CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
 
+/* The keeper of root gives up root for a box, and is then a plain user. */
+static const char fix_as_other[] = "let plain users make user namespaces: see the rows of 'users'";
+
 void kernel_probe_box(const struct probe *self, const struct host *host, struct finding *ret)
 {
 	static const struct trial_inner as_other = { CLONE_NEWUSER | BOX_NAMESPACES, trial_box };
@@ -180,7 +183,9 @@ void kernel_probe_box(const struct probe *self, const struct host *host, struct 
 			       : trial_run(as_other.namespaces, trial_box, NULL, &err);
 	if (r < 0)
 		finding_set(ret, state_of(r), "%s", err.text);
-	else
+	if (r == -EPERM && host->has_uids)
+		ret->fix = fix_as_other;
+	if (r == 0)
 		finding_set(ret, PROBE_OK, "all of it at once, in one child%s",
 			host->has_uids ? " with a uid of its own" : "");
 }
@@ -198,7 +203,9 @@ void kernel_probe_uid(const struct probe *self, const struct host *host, struct 
 	int r = trial_run(0, trial_as_other, &as_other, &err);
 	if (r < 0)
 		finding_set(ret, state_of(r), "%s", err.text);
-	else
+	if (r == -EPERM)
+		ret->fix = fix_as_other;
+	if (r == 0)
 		finding_set(ret, PROBE_OK, "made a user namespace under a uid of its own");
 }
 

@@ -147,7 +147,7 @@ static int mount_somewhere(const char *type, const char *options, const char **r
 
 int trial_mount(const void *with, struct err *err)
 {
-	const char *place = NULL;
+	const char *place = "";
 
 	(void)with;
 	return mount_somewhere("tmpfs", "size=64k", &place, err);
@@ -156,7 +156,7 @@ int trial_mount(const void *with, struct err *err)
 int trial_workspace(const void *with, struct err *err)
 {
 	static const char zeros[128 << 10];
-	const char *place = NULL;
+	const char *place = "";
 
 	(void)with;
 	int r = mount_somewhere("tmpfs", "size=64k", &place, err);
@@ -213,7 +213,7 @@ int trial_time(const void *with, struct err *err)
 
 int trial_proc(const void *with, struct err *err)
 {
-	const char *place = NULL;
+	const char *place = "";
 
 	(void)with;
 	return mount_somewhere("proc", NULL, &place, err);
@@ -222,7 +222,7 @@ int trial_proc(const void *with, struct err *err)
 int trial_overlay(const void *with, struct err *err)
 {
 	static const char *const dirs[] = { "lower", "upper", "work", "merged" };
-	const char *place = NULL;
+	const char *place = "";
 
 	(void)with;
 	int r = mount_somewhere("tmpfs", "size=1m", &place, err);
@@ -252,7 +252,7 @@ static int try_setattr(int fd, struct err *err)
 
 int trial_mount_api(const void *with, struct err *err)
 {
-	const char *place = NULL;
+	const char *place = "";
 
 	(void)with;
 	int r = mount_somewhere("tmpfs", "size=64k", &place, err);

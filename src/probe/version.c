@@ -93,8 +93,9 @@ int version_of_kernel(
 		.name = (name_), .since = since_, .mainline = mainline_, .fixes = { __VA_ARGS__ }  \
 	}
 
-/* Only fixes that are known for sure are listed: a branch that is absent counts
- * as not known to be fixed, and the advice is then to ask the distribution. */
+/* Only fixes that are known are listed, rather too late a version than too early:
+ * a branch that is absent counts as not known to be fixed, and the advice is to
+ * ask the distribution. */
 static const struct flaw {
 	const char *name;
 	struct version since;
@@ -103,10 +104,10 @@ static const struct flaw {
 } flaws[] = {
 	FLAW("Dirty Pipe (CVE-2022-0847)", V(5, 8, 0), V(5, 17, 0), V(5, 10, 102), V(5, 15, 25),
 		V(5, 16, 11)),
-	FLAW("Copy Fail (CVE-2026-31431)", V(4, 14, 0), V(7, 0, 0), V(6, 18, 22), V(6, 19, 12)),
-	FLAW("Dirty Frag/ESP (CVE-2026-43284)", V(4, 11, 0), V(7, 1, 0), V(6, 6, 138), V(6, 12, 87),
-		V(6, 18, 28), V(7, 0, 6)),
-	FLAW("Dirty Frag/RxRPC (CVE-2026-43500)", V(5, 3, 0), V(7, 1, 0), V(6, 18, 29), V(7, 0, 6)),
+	FLAW("Copy Fail (CVE-2026-31431)", V(4, 14, 0), V(7, 0, 0), V(5, 10, 254), V(5, 15, 204),
+		V(6, 1, 170), V(6, 6, 137), V(6, 12, 85), V(6, 18, 22), V(6, 19, 12)),
+	FLAW("Dirty Frag (CVE-2026-43284, CVE-2026-43500)", V(4, 11, 0), V(7, 1, 0), V(6, 1, 172),
+		V(6, 6, 139), V(6, 12, 88), V(6, 18, 29), V(7, 0, 6)),
 };
 
 static bool has_flaw(const struct version *v, const struct flaw *f)

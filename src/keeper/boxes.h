@@ -1,0 +1,40 @@
+/* The keeper's stock of boxes: ready ones, those that serve a run, and retired
+ * ones that are being reaped. */
+#pragma once
+#include <stdbool.h>
+
+#include "box/box.h"
+#include "ipc/spec.h"
+
+struct cgroup;
+struct err;
+struct keeper;
+struct root;
+
+/* How many boxes wait for the next run. */
+#define READY_BOXES_MAX 2u
+
+/* A box with its cgroup. Owned by one of the keeper's three lists. */
+struct boxed {
+	struct boxed *next;
+	struct box box;
+	struct cgroup *cgroup;
+	struct limits limits; /* those its cgroup was made with */
+	const struct root *root;
+};
+
+/* A box on `root` held to `limits`; give it to boxes_retire() afterwards. */
+int boxes_take(struct keeper *k, const struct root *root, const struct limits *limits,
+	struct boxed **ret, struct err *err);
+
+/* Kill what lives in it, and get rid of it when nobody waits. NULL is allowed. */
+void boxes_retire(struct keeper *k, struct boxed *b);
+
+/* Do a little of the pending work; true when there is more. */
+bool boxes_tend(struct keeper *k);
+
+/* No box of this image is to be made ahead any more. */
+void boxes_forget_root(struct keeper *k, const struct root *root);
+
+/* Retire all and wait for their end. */
+void boxes_fini(struct keeper *k);
