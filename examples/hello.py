@@ -12,7 +12,7 @@ import sys
 
 
 def connect_out():
-    with socket.create_connection(("1.1.1.1", 443), timeout=3) as peer:
+    with socket.create_connection(("192.0.2.1", 443), timeout=3) as peer:
         return f"connected to {peer.getpeername()[0]}"
 
 
