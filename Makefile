@@ -56,6 +56,7 @@ test-vm: build ## the suite on a kernel of its own, cgroup v2 only
 	@tools/vm $(ARGS)
 
 install: build ## into PREFIX, below DESTDIR if given
+	@meson configure $(BUILD) -Dprefix=$(PREFIX) && ninja -C $(BUILD) --quiet
 	@meson install -C $(BUILD) --no-rebuild
 
 clean: ## remove what was built, and the caches

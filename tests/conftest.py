@@ -8,6 +8,7 @@ elsewhere. Marks change that:
     @pytest.mark.user_only           pointless as root
     @pytest.mark.once                one run is enough, as whoever pytest is
     @pytest.mark.delegated           also as a user to whom a cgroup was delegated
+    @pytest.mark.heavy               minutes in an emulated machine; skipped there
 
     def test_echo(belljar):
         done = belljar.run("run", "--", "echo", "hi")
@@ -130,12 +131,21 @@ MARKS = (
     "user_only: runs only as the plain user",
     "once: runs once, as whoever pytest is",
     "delegated: runs also as a user who has a cgroup of its own",
+    "heavy: takes minutes on an emulated machine",
 )
 
 
 def pytest_configure(config):
     for line in MARKS:
         config.addinivalue_line("markers", line)
+
+
+def pytest_collection_modifyitems(items):
+    if SLOWER == 1:
+        return
+    for item in items:
+        if item.get_closest_marker("heavy"):
+            item.add_marker(pytest.mark.skip(reason="takes minutes on an emulated machine"))
 
 
 def _why_no_delegation():

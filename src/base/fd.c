@@ -3,9 +3,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -125,26 +128,69 @@ int fd_pipe(int *ret_read_fd, int *ret_write_fd)
 	return 0;
 }
 
-/* Deepest directory nesting that a tree may have to be removed in one go: each
- * level holds a descriptor. */
-#define REMOVE_DEPTH_MAX 256
+/* How many levels of a tree are held open at once, with two descriptors each. What
+ * lies deeper is moved to the top of the tree and removed from there. */
+#define REMOVE_DEPTH_MAX 64
 
-static int remove_children(int dir_fd, dev_t device, int depth);
+struct removal {
+	int top_fd;
+	unsigned n_moved;
+};
 
-static int remove_entry(int dir_fd, const char *name, dev_t device, int depth)
+static int open_dir(int dir_fd, const char *name, uint64_t resolve)
+{
+	struct open_how how = {
+		.flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
+		.resolve = resolve,
+	};
+	int fd = (int)syscall(SYS_openat2, dir_fd, name, &how, sizeof(how));
+	char path[32];
+
+	if (fd >= 0 || errno != EACCES)
+		return fd;
+	/* Closed to its owner: open up what is there now, not what the name may mean
+	 * when it is looked up again. */
+	how.flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+	AUTO_FD there = (int)syscall(SYS_openat2, dir_fd, name, &how, sizeof(how));
+	if (there < 0)
+		return -1;
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", there);
+	if (chmod(path, 0700) < 0)
+		return -1;
+	return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static int move_up(struct removal *m, int dir_fd, const char *name)
+{
+	char moved[32];
+
+	for (;;) {
+		(void)snprintf(moved, sizeof(moved), ".moved-%u", m->n_moved++);
+		if (renameat(dir_fd, name, m->top_fd, moved) == 0)
+			return 0;
+		/* The tree may hold such names of its own. */
+		if (errno != EEXIST && errno != ENOTEMPTY && errno != ENOTDIR)
+			return -errno;
+	}
+}
+
+static int remove_children(struct removal *m, int dir_fd, int depth);
+
+static int remove_entry(struct removal *m, int dir_fd, const char *name, int depth)
 {
 	if (unlinkat(dir_fd, name, 0) == 0 || errno == ENOENT)
 		return 0;
-	if (errno != EISDIR && errno != EPERM)
-		return -errno;
+	int why = errno;
+	if (why != EISDIR && why != EPERM)
+		return -why;
 
-	AUTO_FD fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0 && errno == EACCES && fchmodat(dir_fd, name, 0700, 0) == 0)
-		fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	AUTO_FD fd = open_dir(dir_fd, name, RESOLVE_NO_XDEV);
 	if (fd < 0)
-		return -errno;
+		return errno == ENOTDIR ? -why : -errno;
 	(void)fchmod(fd, 0700); /* a read-only directory can not be emptied */
-	int r = remove_children(fd, device, depth);
+	if (depth >= REMOVE_DEPTH_MAX)
+		return move_up(m, dir_fd, name);
+	int r = remove_children(m, fd, depth);
 	if (r < 0)
 		return r;
 	return unlinkat(dir_fd, name, AT_REMOVEDIR) < 0 ? -errno : 0;
@@ -156,18 +202,10 @@ static void close_dirp(DIR **dir)
 		(void)closedir(*dir);
 }
 
-static int remove_children(int dir_fd, dev_t device, int depth)
+static int remove_children(struct removal *m, int dir_fd, int depth)
 {
-	struct stat st;
+	AUTO_FD copy = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	if (depth >= REMOVE_DEPTH_MAX)
-		return -ELOOP;
-	if (fstat(dir_fd, &st) < 0)
-		return -errno;
-	if (st.st_dev != device)
-		return -EXDEV;
-
-	AUTO_FD copy = fcntl(dir_fd, F_DUPFD_CLOEXEC, 3);
 	if (copy < 0)
 		return -errno;
 	CLEANUP(close_dirp) DIR *dir = fdopendir(copy);
@@ -179,7 +217,7 @@ static int remove_children(int dir_fd, dev_t device, int depth)
 	while ((entry = readdir(dir))) {
 		if (streq(entry->d_name, ".") || streq(entry->d_name, ".."))
 			continue;
-		int r = remove_entry(dir_fd, entry->d_name, device, depth + 1);
+		int r = remove_entry(m, dir_fd, entry->d_name, depth + 1);
 		if (r < 0)
 			return r;
 	}
@@ -188,9 +226,25 @@ static int remove_children(int dir_fd, dev_t device, int depth)
 
 int fd_remove_tree(int dir_fd, const char *name)
 {
-	struct stat st;
+	struct removal m = { 0 };
 
-	if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return errno == ENOENT ? 0 : -errno;
-	return remove_entry(dir_fd, name, st.st_dev, 0);
+	if (unlinkat(dir_fd, name, 0) == 0 || errno == ENOENT)
+		return 0;
+	int why = errno;
+	if (why != EISDIR && why != EPERM)
+		return -why;
+	AUTO_FD top = open_dir(dir_fd, name, 0);
+	if (top < 0)
+		return errno == ENOTDIR ? -why : -errno;
+	(void)fchmod(top, 0700);
+	m.top_fd = top;
+	for (unsigned before;;) {
+		before = m.n_moved;
+		int r = remove_children(&m, top, 0);
+		if (r < 0)
+			return r;
+		if (m.n_moved == before)
+			break;
+	}
+	return unlinkat(dir_fd, name, AT_REMOVEDIR) < 0 ? -errno : 0;
 }

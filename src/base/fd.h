@@ -30,7 +30,8 @@ int fd_set_nonblock(int fd, bool on);
 /* pipe2(O_CLOEXEC) with the ends named; 0 or a negative errno. */
 int fd_pipe(int *ret_read_fd, int *ret_write_fd);
 
-/* Remove the directory `name` below `dir_fd` with all it holds. Links are
- * removed, never followed; other file systems mounted inside are not entered.
- * 0 when it is gone afterwards, also when it never was. */
+/* Remove the directory `name` below `dir_fd` with all it holds, however deep. Links
+ * are removed, never followed; nothing that is mounted inside is entered: that is
+ * -EXDEV, or -EBUSY for a file, and what is left stays. 0 when it is gone
+ * afterwards, also when it never was. */
 int fd_remove_tree(int dir_fd, const char *name);

@@ -113,7 +113,7 @@ int path_state_root(const char *option, char **ret, struct err *err)
 	const char *variable = getenv("BELLJAR_ROOT");
 	const char *origin = option ? "--root" : "$BELLJAR_ROOT";
 	const char *chosen = option ? option : variable;
-	char buf[PATH_ROOT_MAX + 1];
+	char buf[PATH_ROOT_MAX + 1] = "";
 
 	if (!option && (!variable || !*variable)) {
 		int r = default_root(buf, sizeof(buf), &origin, err);

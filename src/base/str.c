@@ -24,7 +24,7 @@ static const char *scan_digits(const char *p, uint64_t max, uint64_t *value)
 	for (; isdigit((unsigned char)*p); p++) {
 		uint64_t digit = (uint64_t)(*p - '0');
 
-		if (v > (max - digit) / 10)
+		if (digit > max || v > (max - digit) / 10)
 			return NULL;
 		v = v * 10 + digit;
 	}
@@ -52,8 +52,10 @@ struct unit {
 	uint64_t factor;
 };
 
-/* "1.5" and one of `units` behind it. The fraction has at most six digits, which
- * is finer than any of our units needs. */
+/* Finer than any of our units needs. */
+#define FRACTION_DIGITS_MAX 6
+
+/* "1.5" and one of `units` behind it. */
 static int parse_scaled(const char *text, const struct unit *units, size_t n_units, uint64_t *ret)
 {
 	uint64_t whole = 0;
@@ -69,10 +71,10 @@ static int parse_scaled(const char *text, const struct unit *units, size_t n_uni
 		const char *end = scan_digits(p + 1, 999999, &part);
 		if (!end)
 			return -EINVAL;
+		if (end - (p + 1) > FRACTION_DIGITS_MAX)
+			return -EINVAL;
 		for (const char *q = p + 1; q < end; q++)
 			scale *= 10;
-		if (scale > 1000000)
-			return -EINVAL;
 		p = end;
 	}
 	for (size_t i = 0; i < n_units; i++) {

@@ -30,7 +30,9 @@ TEST(bytes_take_units_of_1024)
 TEST(bad_numbers_are_refused_and_leave_the_output_alone)
 {
 	static const char *const bad[] = { "", "M", "-1", "+1", " 1", "1 ", "1..5M", "1.M", ".5M",
-		"1X", "0x10", "1e9", "1M1", "nan", "1,5M", "∞", "1.0000000001M" };
+		"1X", "0x10", "1e9", "1M1", "nan", "1,5M", "∞", "1.0000000001M", "1.0000000",
+		/* ten to the power of this many zeros is 0 in 64 bits */
+		"1.0000000000000000000000000000000000000000000000000000000000000000" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		uint64_t v = 77;
@@ -47,6 +49,8 @@ TEST(numbers_that_overflow_are_out_of_range)
 
 	CHECK_EQ(str_parse_u64("18446744073709551616", UINT64_MAX, &v), -ERANGE);
 	CHECK_EQ(str_parse_u64("256", 255, &v), -ERANGE);
+	CHECK_EQ(str_parse_u64("7", 5, &v), -ERANGE);
+	CHECK_EQ(str_parse_u64("1", 0, &v), -ERANGE);
 	CHECK_EQ(str_parse_bytes("99999999999999T", &v), -ERANGE);
 	CHECK_EQ(v, 77);
 	CHECK_EQ(str_parse_u64("18446744073709551615", UINT64_MAX, &v), 0);

@@ -11,6 +11,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -64,6 +65,8 @@ static bool set_rlimits(const struct limits *l)
 		{ RLIMIT_MEMLOCK, 64 << 10 },
 		{ RLIMIT_MSGQUEUE, 819200 },
 		{ RLIMIT_SIGPENDING, 4096 },
+		{ RLIMIT_NICE, 0 },
+		{ RLIMIT_RTPRIO, 0 },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -122,6 +125,7 @@ static int guest_main(void *arg)
 	if (chdir(s->spec->cwd) < 0)
 		return fail(s, "enter the working directory");
 	reset_signals();
+	(void)umask(022);
 	if (!set_rlimits(&s->spec->limits))
 		return fail(s, "set limits");
 	errno = ENOENT;

@@ -326,12 +326,12 @@ static int add_dev(int root_fd, bool privileged, struct err *err)
 	return r < 0 ? r : make_read_only(dev, err);
 }
 
-static int mount_root(const struct root_source *s, int *ret_fd, struct err *err)
+/* `image_tree` is the image's, or -1 for the host's, which is made here. */
+static int mount_root(const struct root_source *s, int image_tree, int *ret_fd, struct err *err)
 {
-	AUTO_FD tree = -1;
-	bool is_host = s->rootfs_fd < 0;
-	int r = is_host ? make_tmpfs("0755", &tree, err)
-			: clone_tree(s->rootfs_fd, "", READ_ONLY, &tree, err);
+	AUTO_FD tree = image_tree;
+	bool is_host = tree < 0;
+	int r = is_host ? make_tmpfs("0755", &tree, err) : 0;
 
 	if (r == 0)
 		r = attach(tree, AT_FDCWD, s->stage_dir, err);
@@ -381,14 +381,14 @@ static int mount_empty_proc(int root_fd, struct err *err)
 	return 0;
 }
 
-static int assemble_here(const struct root_source *s, struct err *err)
+static int assemble_here(const struct root_source *s, int tree, struct err *err)
 {
 	AUTO_FD root_fd = -1;
 
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return err_errno(err, "detach from the host's mounts");
 	(void)umask(022);
-	int r = mount_root(s, &root_fd, err);
+	int r = mount_root(s, tree, &root_fd, err);
 	if (r == 0)
 		r = mount_empty_proc(root_fd, err);
 	return r < 0 ? r : leave_host(root_fd, err);
@@ -396,12 +396,13 @@ static int assemble_here(const struct root_source *s, struct err *err)
 
 /* The process that assembles: tells how it went, and keeps the namespace alive
  * until the keeper has a descriptor of it and closes its end. */
-static _Noreturn void assembler_main(const struct root_source *s, int report_fd, int hold_fd)
+static _Noreturn void assembler_main(const struct root_source *s, int tree, int report_fd,
+	int hold_fd)
 {
 	struct err err = { 0 };
 	char byte;
 
-	(void)assemble_here(s, &err);
+	(void)assemble_here(s, tree, &err);
 	if (fd_write_full(report_fd, &err, sizeof(err)) == 0)
 		(void)fd_read_full(hold_fd, &byte, 1);
 	_exit(0);
@@ -430,8 +431,12 @@ static int open_namespace(pid_t pid, int report_fd, int *ret, struct err *err)
 static int assemble_in_child(const struct root_source *s, int *ret_ns_fd, struct err *err)
 {
 	AUTO_FD report_read = -1, report_write = -1, hold_read = -1, hold_write = -1;
-	int r = fd_pipe(&report_read, &report_write);
+	AUTO_FD tree = -1;
 
+	/* Cloned here: in the new namespace the descriptor is a stranger's mount. */
+	if (s->rootfs_fd >= 0 && clone_tree(s->rootfs_fd, "", READ_ONLY, &tree, err) < 0)
+		return err ? err->code : -EIO;
+	int r = fd_pipe(&report_read, &report_write);
 	if (r == 0)
 		r = fd_pipe(&hold_read, &hold_write);
 	if (r < 0)
@@ -441,7 +446,7 @@ static int assemble_in_child(const struct root_source *s, int *ret_ns_fd, struct
 		return err_errno(err, "make a mount namespace");
 	if (pid == 0) {
 		close_fdp(&hold_write);
-		assembler_main(s, report_write, hold_read);
+		assembler_main(s, tree, report_write, hold_read);
 	}
 	close_fdp(&report_write);
 	r = open_namespace(pid, report_read, ret_ns_fd, err);
@@ -456,6 +461,7 @@ int root_assemble(const struct root_source *source, struct root **ret, struct er
 
 	(void)snprintf(root->image, sizeof(root->image), "%s", source->image);
 	root->ns_fd = -1;
+	root->rootfs_fd = -1;
 	int r = assemble_in_child(source, &root->ns_fd, err);
 	if (r < 0) {
 		root_free(root);
@@ -470,5 +476,6 @@ void root_free(struct root *root)
 	if (!root)
 		return;
 	close_fdp(&root->ns_fd);
+	close_fdp(&root->rootfs_fd);
 	free(root);
 }

@@ -8,18 +8,21 @@
  * mount a procfs only where one is visible already; it shows no process. */
 #pragma once
 #include <stdbool.h>
+#include <stdint.h>
 
 struct err;
 
 struct root {
 	struct root *next;
-	char image[65]; /* "host" or a digest */
-	int ns_fd;      /* the mount namespace */
+	char image[65];   /* "host" or a digest */
+	int ns_fd;        /* the mount namespace */
+	int rootfs_fd;    /* keeps the image from being removed; -1 for "host" */
+	uint64_t used_ns; /* when it was last wanted, CLOCK_MONOTONIC; the keeper's */
 };
 
 struct root_source {
 	const char *image;
-	int rootfs_fd;         /* O_PATH directory of an imported image; -1 for "host" */
+	int rootfs_fd;         /* directory of an imported image, kept; -1 for "host" */
 	const char *stage_dir; /* any directory: a mount point inside the new namespace only */
 	bool privileged;       /* by the host's root: device nodes may be made */
 };

@@ -13,6 +13,8 @@
 #include "box/step.h"
 #include "ipc/spec.h"
 
+#define OOM_SCORE "500"
+
 static int write_map(const char *path, unsigned inside, unsigned outside, struct err *err)
 {
 	char line[64];
@@ -48,6 +50,11 @@ int user_enter(struct step_context *c, struct err *err)
 	int r = map_ids(c->uid, c->gid, err);
 	if (r < 0)
 		return r;
+	/* A host out of memory should take a box before anything else; and whatever
+	 * protection the keeper has must not be inherited. */
+	r = fd_write_text(AT_FDCWD, "/proc/self/oom_score_adj", OOM_SCORE);
+	if (r < 0)
+		return err_set(err, r, "write oom_score_adj");
 	/* Also away from the real and saved ids of the keeper. */
 	if (setresgid(BOX_GID, BOX_GID, BOX_GID) < 0 || setresuid(BOX_UID, BOX_UID, BOX_UID) < 0)
 		return err_errno(err, "become uid %u", BOX_UID);

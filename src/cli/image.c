@@ -190,20 +190,20 @@ static int do_import(
 }
 
 static const struct option_row import_options[] = {
-	{"--name",				     'n', OPTION_STRING, offsetof(struct values, name), "NAME",
-         "call it so, instead of the names it brings" },
-	{ "--ref",			       0, OPTION_STRING, offsetof(struct values, ref), "NAME",
-         "which one, when the source holds several images" },
-	{ "--max-size",				       0, OPTION_BYTES, offsetof(struct values, max_size), "BYTES",
-         "refuse an image that unpacks to more (8G)" },
+	{ "--name", 'n', OPTION_STRING, offsetof(struct values, name), "NAME",
+		"call it so, instead of the names it brings" },
+	{ "--ref", 0, OPTION_STRING, offsetof(struct values, ref), "NAME",
+		"which one, when the source holds several images" },
+	{ "--max-size", 0, OPTION_BYTES, offsetof(struct values, max_size), "BYTES",
+		"refuse an image that unpacks to more (8G)" },
 	ROOT_ROW,
-	{ 0},
+	{ 0 },
 };
 
 static const struct option_row list_options[] = {
-	{"--json",     0, OPTION_FLAG, offsetof(struct values, json), NULL, "print JSON" },
+	{ "--json", 0, OPTION_FLAG, offsetof(struct values, json), NULL, "print JSON" },
 	ROOT_ROW,
-	{ 0},
+	{ 0 },
 };
 
 static const struct option_row root_option[] = {
@@ -215,28 +215,28 @@ static const struct verb {
 	struct command command;
 	int (*act)(const struct values *v, const char *root, const char *argument, struct err *err);
 } verbs[] = {
-	{{ .name = "image import",
+	{ { .name = "image import",
 		  .arguments = "SOURCE",
 		  .summary = "Bring in an image.",
 		  .description =
 			  "SOURCE is an OCI layout (a directory or a tar archive of one), what\n"
 			  "`docker save` wrote, or - for such an archive on standard input.",
 		  .options = import_options },
-         do_import },
+		do_import },
 	{ { .name = "image list",
 		  .summary = "List the images, among them 'host', this machine's own /usr.",
 		  .options = list_options },
-         do_list   },
+		do_list },
 	{ { .name = "image inspect",
 		  .arguments = "NAME",
 		  .summary = "Print all that is known about an image, as JSON.",
 		  .options = root_option },
-         do_inspect},
+		do_inspect },
 	{ { .name = "image remove",
 		  .arguments = "NAME",
 		  .summary = "Remove a name, and with its last name the image.",
 		  .options = root_option },
-         do_remove },
+		do_remove },
 };
 
 /* `v` has what stood before the verb. */

@@ -130,18 +130,18 @@ static json_t *facets_json(uint64_t mask)
 
 static void add_result(json_t *object, const struct belljar_result *r)
 {
-	json_t *more =
-		json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:I, s:I}",
-			"phase", words[r->outcome].phase, "reason_code", words[r->outcome].reason,
-			"message", r->message, "exit_code",
-			r->exit_code < 0 ? json_null() : json_integer(r->exit_code), "signal",
-			r->signal ? json_integer(r->signal) : json_null(), "created_at",
-			time_json(r->created_ns), "started_at", time_json(r->started_ns),
-			"finished_at", time_json(r->ended_ns), "resource_usage", usage_json(r),
-			"image", r->image, "enforced", facets_json(r->enforced), "not_enforced",
-			facets_json(~r->enforced & ((UINT64_C(1) << BELLJAR_FACET_COUNT) - 1)),
-			"captured_files", (json_int_t)r->captured_files, "skipped_files",
-			(json_int_t)r->skipped_files);
+	json_t *more = json_pack(
+		"{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:I, s:I}", "phase",
+		words[r->outcome].phase, "reason_code", words[r->outcome].reason, "message",
+		r->message, "exit_code",
+		r->exit_code < 0 ? json_null() : json_integer(r->exit_code), "signal",
+		r->signal ? json_integer(r->signal) : json_null(), "created_at",
+		time_json(r->created_ns), "started_at", time_json(r->started_ns), "finished_at",
+		time_json(r->ended_ns), "resource_usage", usage_json(r), "image", r->image,
+		"enforced", facets_json(r->enforced), "not_enforced",
+		facets_json(~r->enforced & ((UINT64_C(1) << BELLJAR_FACET_COUNT) - 1)),
+		"captured_files", (json_int_t)r->captured_files, "skipped_files",
+		(json_int_t)r->skipped_files, "capture_incomplete", (int)r->capture_incomplete);
 
 	(void)json_object_update(object, more);
 	json_decref(more);

@@ -397,6 +397,8 @@ static int report(struct invocation *in, const struct belljar_result *r)
 	} else {
 		if (headline)
 			complain("%s: %s", headline, r->message);
+		if (r->capture_incomplete && r->started_ns)
+			complain("it ended before all files could be captured");
 		if (r->skipped_files > 0)
 			complain("%llu captured files passed the limit and were left out",
 				(unsigned long long)r->skipped_files);

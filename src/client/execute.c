@@ -495,6 +495,7 @@ static int publish_result(const struct execution *e, struct belljar_result *ret,
 		.captured_bytes = r->usage.captured_bytes,
 		.captured_files = e->reader ? e->reader->n_entries - e->sink->n_skipped : 0,
 		.skipped_files = e->sink ? e->sink->n_skipped : 0,
+		.capture_incomplete = e->reader && !e->reader->ended,
 		.limits = public_limits(&e->task->spec.limits),
 	};
 	for (size_t i = 0; i < ARRAY_SIZE(outcomes); i++) {

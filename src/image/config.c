@@ -16,13 +16,13 @@ const char *config_architecture(void)
 		const char *machine;
 		const char *name;
 	} machines[] = {
-		{"x86_64",   "amd64"  },
-		{ "aarch64", "arm64"  },
-		{ "armv7l",  "arm"    },
-		{ "i686",    "386"    },
-		{ "ppc64le", "ppc64le"},
-		{ "riscv64", "riscv64"},
-		{ "s390x",   "s390x"  },
+		{ "x86_64", "amd64" },
+		{ "aarch64", "arm64" },
+		{ "armv7l", "arm" },
+		{ "i686", "386" },
+		{ "ppc64le", "ppc64le" },
+		{ "riscv64", "riscv64" },
+		{ "s390x", "s390x" },
 	};
 	struct utsname u;
 
@@ -121,11 +121,11 @@ static const struct {
 	const char *key;
 	int (*copy)(const json_t *from, const char *key, json_t *to, struct err *err);
 } fields[] = {
-	{"Env",         copy_list  },
-	{ "Entrypoint", copy_list  },
-	{ "Cmd",        copy_list  },
-	{ "WorkingDir", copy_string},
-	{ "User",       copy_string},
+	{ "Env", copy_list },
+	{ "Entrypoint", copy_list },
+	{ "Cmd", copy_list },
+	{ "WorkingDir", copy_string },
+	{ "User", copy_string },
 };
 
 static int parse_run(const json_t *from, json_t *to, struct err *err)

@@ -35,15 +35,15 @@ TEST(texts_are_parsed_strictly)
 		const char *text;
 		int code;
 	} cases[] = {
-		{"sha256:" OF_ABC,							   0       },
-		{ OF_ABC,								    -EINVAL },
-		{ "sha256:" OF_ABC "0",						      -EINVAL },
+		{ "sha256:" OF_ABC, 0 },
+		{ OF_ABC, -EINVAL },
+		{ "sha256:" OF_ABC "0", -EINVAL },
 		{ "sha256:BA7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
-                 -EINVAL									     },
+			-EINVAL },
 		{ "sha256:../../../../../../../../../../../../../../../../../../../../etc/",
-                 -EINVAL									     },
-		{ "sha512:" OF_ABC,							  -ENOTSUP},
-		{ "",									-EINVAL },
+			-EINVAL },
+		{ "sha512:" OF_ABC, -ENOTSUP },
+		{ "", -EINVAL },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {

@@ -117,7 +117,7 @@ int docker_choose(
 			DOCKER_IMAGES_MAX);
 	json_array_foreach(document, i, json)
 	{
-		struct docker_image image;
+		struct docker_image image = { 0 };
 
 		int r = parse_image(json, &image, err);
 		if (r < 0)
@@ -141,7 +141,7 @@ const json_t *docker_find_names(const json_t *document, const char *hex)
 
 	json_array_foreach(document, i, json)
 	{
-		struct docker_image image;
+		struct docker_image image = { 0 };
 
 		if (parse_image(json, &image, NULL) == 0 && streq(image.hex, hex))
 			return image.names;

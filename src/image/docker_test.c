@@ -26,19 +26,19 @@ TEST(a_configuration_is_named_after_its_digest)
 		const char *text;
 		int code;
 	} cases[] = {
-		{"[" IMAGE(HEX_A ".json",  "[]") "]",         0 },
-		{ "[" IMAGE("blobs/sha256/" HEX_A,                       "null") "]",         0 },
-		{ "[" IMAGE("sha256:" HEX_A,                       "[\"a:1\"]") "]",                               0 },
-		{ "[" IMAGE("config.json","[]") "]",-EBADMSG },
-		{ "[" IMAGE(HEX_A ".txt", "[]") "]",                        -EBADMSG },
-		{ "[" IMAGE("",                       "[]") "]",                  -EBADMSG },
-		{ "[" IMAGE(HEX_A,                "[7]") "]",         -EBADMSG },
-		{ "[" IMAGE(HEX_A,"\"a\"") "]",-EBADMSG },
-		{ "[{\"Config\":\"" HEX_A "\",\"Layers\":[1]}]",         -EBADMSG},
-		{ "[{\"Config\":\"" HEX_A "\"}]",                       -EBADMSG                        },
-		{ "[{}]",                -EBADMSG					       },
-		{ "[]",        -ENOENT                        },
-		{ "{}",-EBADMSG},
+		{ "[" IMAGE(HEX_A ".json", "[]") "]", 0 },
+		{ "[" IMAGE("blobs/sha256/" HEX_A, "null") "]", 0 },
+		{ "[" IMAGE("sha256:" HEX_A, "[\"a:1\"]") "]", 0 },
+		{ "[" IMAGE("config.json", "[]") "]", -EBADMSG },
+		{ "[" IMAGE(HEX_A ".txt", "[]") "]", -EBADMSG },
+		{ "[" IMAGE("", "[]") "]", -EBADMSG },
+		{ "[" IMAGE(HEX_A, "[7]") "]", -EBADMSG },
+		{ "[" IMAGE(HEX_A, "\"a\"") "]", -EBADMSG },
+		{ "[{\"Config\":\"" HEX_A "\",\"Layers\":[1]}]", -EBADMSG },
+		{ "[{\"Config\":\"" HEX_A "\"}]", -EBADMSG },
+		{ "[{}]", -EBADMSG },
+		{ "[]", -ENOENT },
+		{ "{}", -EBADMSG },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {

@@ -25,14 +25,14 @@ TEST(bad_documents_are_refused_with_their_name)
 		const char *text;
 		int code;
 	} bad[] = {
-		{"",                     -EBADMSG},
-		{ "hello",               -EBADMSG},
-		{ "{",                   -EBADMSG},
-		{ "{} {}",               -EBADMSG},
-		{ "{\"a\":1,\"a\":2}",   -EBADMSG},
-		{ "\"text\"",            -EBADMSG},
-		{ "{\"a\":\"\\u0000\"}", -EBADMSG},
-		{ "{\"a\":\"\xff\"}",    -EBADMSG},
+		{ "", -EBADMSG },
+		{ "hello", -EBADMSG },
+		{ "{", -EBADMSG },
+		{ "{} {}", -EBADMSG },
+		{ "{\"a\":1,\"a\":2}", -EBADMSG },
+		{ "\"text\"", -EBADMSG },
+		{ "{\"a\":\"\\u0000\"}", -EBADMSG },
+		{ "{\"a\":\"\xff\"}", -EBADMSG },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {

@@ -33,27 +33,27 @@ TEST(names_have_one_form)
 		const char *text;
 		const char *name;
 	} cases[] = {
-		{"a",                   "a:latest"               },
-		{ "python:3.11-slim",   "python:3.11-slim"       },
-		{ "a/b_c/d.e:V1",       "a/b_c/d.e:V1"           },
-		{ "localhost:5000/a",   "localhost:5000/a:latest"},
-		{ "localhost:5000/a:1", "localhost:5000/a:1"     },
-		{ "hosts",              "hosts:latest"           },
-		{ "",                   NULL                     },
-		{ ":",                  NULL                     },
-		{ "a:",                 NULL                     },
-		{ "a b",                NULL                     },
-		{ "A",                  NULL                     },
-		{ "a/",                 NULL                     },
-		{ "/a",                 NULL                     },
-		{ "a//b",               NULL                     },
-		{ "..",                 NULL                     },
-		{ "a/../b",             NULL                     },
-		{ "a:b:c/d",            NULL                     },
-		{ "host",               NULL                     },
-		{ "host:x",             NULL                     },
-		{ "sha256:" HEX_A,      NULL                     },
-		{ "a\x1b",              NULL                     },
+		{ "a", "a:latest" },
+		{ "python:3.11-slim", "python:3.11-slim" },
+		{ "a/b_c/d.e:V1", "a/b_c/d.e:V1" },
+		{ "localhost:5000/a", "localhost:5000/a:latest" },
+		{ "localhost:5000/a:1", "localhost:5000/a:1" },
+		{ "hosts", "hosts:latest" },
+		{ "", NULL },
+		{ ":", NULL },
+		{ "a:", NULL },
+		{ "a b", NULL },
+		{ "A", NULL },
+		{ "a/", NULL },
+		{ "/a", NULL },
+		{ "a//b", NULL },
+		{ "..", NULL },
+		{ "a/../b", NULL },
+		{ "a:b:c/d", NULL },
+		{ "host", NULL },
+		{ "host:x", NULL },
+		{ "sha256:" HEX_A, NULL },
+		{ "a\x1b", NULL },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -72,21 +72,21 @@ TEST(an_image_is_found_by_all_its_names)
 		const char *hex;
 		int code;
 	} cases[] = {
-		{"host",               "host", 0        },
-		{ "a",                 HEX_A,  0        },
-		{ "a:latest",          HEX_A,  0        },
-		{ "b:2",               HEX_A,  0        },
-		{ "c",                 HEX_B,  0        },
-		{ HEX_A,               HEX_A,  0        },
-		{ "sha256:" HEX_B,     HEX_B,  0        },
-		{ "aaaaab",            HEX_B,  0        },
-		{ "sha256:aaaaaa",     HEX_A,  0        },
-		{ "aaaaa",             NULL,   -ENOTUNIQ},
-		{ "aaa",               NULL,   -ENOENT  },
-		{ "b",                 NULL,   -ENOENT  },
-		{ "",                  NULL,   -ENOENT  },
-		{ "../x",              NULL,   -ENOENT  },
-		{ "sha256:" HEX_A "a", NULL,   -ENOENT  },
+		{ "host", "host", 0 },
+		{ "a", HEX_A, 0 },
+		{ "a:latest", HEX_A, 0 },
+		{ "b:2", HEX_A, 0 },
+		{ "c", HEX_B, 0 },
+		{ HEX_A, HEX_A, 0 },
+		{ "sha256:" HEX_B, HEX_B, 0 },
+		{ "aaaaab", HEX_B, 0 },
+		{ "sha256:aaaaaa", HEX_A, 0 },
+		{ "aaaaa", NULL, -ENOTUNIQ },
+		{ "aaa", NULL, -ENOENT },
+		{ "b", NULL, -ENOENT },
+		{ "", NULL, -ENOENT },
+		{ "../x", NULL, -ENOENT },
+		{ "sha256:" HEX_A "a", NULL, -ENOENT },
 	};
 	SAMPLE_DIR(d);
 
@@ -111,8 +111,8 @@ TEST(an_unknown_name_is_answered_with_the_nearest)
 	CHECK_EQ(image_resolve("/nowhere/at/all", "hots", hex, &err), -ENOENT);
 	CHECK(strstr(err.text, "did you mean 'host'?"));
 	put_image(&d, HEX_A, "[\"python:latest\"]");
-	CHECK_EQ(image_resolve(d.path, "pyhton", hex, &err), -ENOENT);
-	CHECK(strstr(err.text, "no image 'pyhton', did you mean 'python:latest'?"));
+	CHECK_EQ(image_resolve(d.path, "pyzhon", hex, &err), -ENOENT);
+	CHECK(strstr(err.text, "no image 'pyzhon', did you mean 'python:latest'?"));
 }
 
 TEST(a_broken_image_has_a_problem)

@@ -480,7 +480,8 @@ static int remove_image(int images_fd, const char *hex, struct err *err)
 	(void)snprintf(path, sizeof(path), "%s/rootfs", hex);
 	AUTO_FD root_fd = openat(images_fd, path, DIR_FLAGS);
 	if (root_fd >= 0 && flock(root_fd, LOCK_EX | LOCK_NB) < 0)
-		return err_set(err, -EBUSY, "image %.12s is in use by a running box", hex);
+		return err_set(err, -EBUSY,
+			"image %.12s is in use by a running box, or was a moment ago", hex);
 	int r = remove_tree(images_fd, hex, err);
 	return r < 0 ? r : 1;
 }

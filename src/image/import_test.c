@@ -11,15 +11,15 @@
 #include "lib/test.h"
 
 static const struct sample_entry good[] = {
-	{"etc",       S_IFDIR | 0755, NULL },
-	{ "etc/motd",       S_IFREG | 0600, "hello" },
-	{ 0},
+	{ "etc", S_IFDIR | 0755, NULL },
+	{ "etc/motd", S_IFREG | 0600, "hello" },
+	{ 0 },
 };
 
 static const struct sample_entry evil[] = {
-	{"etc/motd", S_IFREG | 0600, "hello" },
-	{ "../evil",   S_IFREG | 0600, "x" },
-	{ 0},
+	{ "etc/motd", S_IFREG | 0600, "hello" },
+	{ "../evil", S_IFREG | 0600, "x" },
+	{ 0 },
 };
 
 /* How many things lie in <root>/images. */

@@ -74,9 +74,9 @@ static int write_content(struct unpack *u, int fd, uint64_t size, struct err *er
 static void set_time(int fd, struct archive_entry *entry)
 {
 	struct timespec times[2] = {
-		{.tv_nsec = UTIME_OMIT                     },
+		{ .tv_nsec = UTIME_OMIT },
 		{ .tv_sec = archive_entry_mtime(entry),
-                 .tv_nsec = archive_entry_mtime_nsec(entry) },
+			.tv_nsec = archive_entry_mtime_nsec(entry) },
 	};
 
 	(void)futimens(fd, times);
@@ -130,13 +130,13 @@ static const struct {
 	const char *name;
 	int (*add)(struct unpack *u, struct err *err);
 } types[] = {
-	{AE_IFREG,   "file",             add_file   },
-	{ AE_IFDIR,  "directory",        add_dir    },
-	{ AE_IFLNK,  "symbolic link",    add_symlink},
-	{ AE_IFCHR,  "character device", NULL       },
-	{ AE_IFBLK,  "block device",     NULL       },
-	{ AE_IFIFO,  "named pipe",       NULL       },
-	{ AE_IFSOCK, "socket",           NULL       },
+	{ AE_IFREG, "file", add_file },
+	{ AE_IFDIR, "directory", add_dir },
+	{ AE_IFLNK, "symbolic link", add_symlink },
+	{ AE_IFCHR, "character device", NULL },
+	{ AE_IFBLK, "block device", NULL },
+	{ AE_IFIFO, "named pipe", NULL },
+	{ AE_IFSOCK, "socket", NULL },
 };
 
 static int add_entry(struct unpack *u, struct err *err)

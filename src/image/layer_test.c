@@ -31,17 +31,17 @@ static bool exists(int dir_fd, const char *path)
 TEST(layers_lie_on_top_of_each_other)
 {
 	static const struct sample_entry lower[] = {
-		{"d",    S_IFDIR | 0700, NULL },
-		{ "d/a",  S_IFREG | 04755, "a" },
+		{ "d", S_IFDIR | 0700, NULL },
+		{ "d/a", S_IFREG | 04755, "a" },
 		{ "d/b", S_IFREG | 0600, "b" },
-		{ "l",   S_IFLNK | 0777, "d" },
-		{ 0},
+		{ "l", S_IFLNK | 0777, "d" },
+		{ 0 },
 	};
 	static const struct sample_entry upper[] = {
-		{"l/.wh.a", S_IFREG | 0644, "" },
-		{ "l/c",       S_IFREG | 0644, "c" },
-		{ "h",    S_IFREG | 0644, "d/b", .is_hard = true },
-		{ 0     },
+		{ "l/.wh.a", S_IFREG | 0644, "" },
+		{ "l/c", S_IFREG | 0644, "c" },
+		{ "h", S_IFREG | 0644, "d/b", .is_hard = true },
+		{ 0 },
 	};
 	SAMPLE_DIR(d);
 	CLEANUP(tree_fini) struct tree t;
@@ -61,19 +61,19 @@ TEST(bad_entries_are_refused_by_name)
 		struct sample_entry entry;
 		const char *says;
 	} bad[] = {
-		{{ "/x", S_IFREG | 0644, "" },                      "entry '/x': the path is absolute"           },
-		{ { "a/../../x", S_IFREG | 0644, "" },              "entry 'a/../../x': the path holds '..'"     },
-		{ { "dev", S_IFCHR | 0644, NULL },                  "entry 'dev': an image may not hold a char"  },
-		{ { "blk", S_IFBLK | 0644, NULL },                  "entry 'blk': an image may not hold a block" },
-		{ { "pipe", S_IFIFO | 0644, NULL },                 "entry 'pipe': an image may not hold a named"},
-		{ { "h", S_IFREG | 0644, "../x", .is_hard = true }, "leads out of the image"                     },
-		{ { "h", S_IFREG | 0644, "/x", .is_hard = true },   "leads out of the image"                     },
+		{ { "/x", S_IFREG | 0644, "" }, "entry '/x': the path is absolute" },
+		{ { "a/../../x", S_IFREG | 0644, "" }, "entry 'a/../../x': the path holds '..'" },
+		{ { "dev", S_IFCHR | 0644, NULL }, "entry 'dev': an image may not hold a char" },
+		{ { "blk", S_IFBLK | 0644, NULL }, "entry 'blk': an image may not hold a block" },
+		{ { "pipe", S_IFIFO | 0644, NULL }, "entry 'pipe': an image may not hold a named" },
+		{ { "h", S_IFREG | 0644, "../x", .is_hard = true }, "leads out of the image" },
+		{ { "h", S_IFREG | 0644, "/x", .is_hard = true }, "leads out of the image" },
 		{ { "h", S_IFREG | 0644, "gone", .is_hard = true },
-                 "'gone', which does not exist"								  },
-		{ { "d/.wh...", S_IFREG | 0644, "" },               "the whiteout names nothing"                 },
-		{ { ".wh.", S_IFREG | 0644, "" },                   "the whiteout names nothing"                 },
-		{ { ".wh.x/y", S_IFREG | 0644, "" },                "inside of a whiteout"                       },
-		{ { "big", S_IFREG | 0644, NULL, .size = 2 << 20 }, "entry 'big': the content"                   },
+			"'gone', which does not exist" },
+		{ { "d/.wh...", S_IFREG | 0644, "" }, "the whiteout names nothing" },
+		{ { ".wh.", S_IFREG | 0644, "" }, "the whiteout names nothing" },
+		{ { ".wh.x/y", S_IFREG | 0644, "" }, "inside of a whiteout" },
+		{ { "big", S_IFREG | 0644, NULL, .size = 2 << 20 }, "entry 'big': the content" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
@@ -93,10 +93,7 @@ TEST(bad_entries_are_refused_by_name)
 
 TEST(digests_are_compared)
 {
-	static const struct sample_entry entries[] = {
-		{"a",  S_IFREG | 0644, "a" },
-                { 0}
-	};
+	static const struct sample_entry entries[] = { { "a", S_IFREG | 0644, "a" }, { 0 } };
 	SAMPLE_DATA data = sample_tar(entries, false);
 	SAMPLE_DIR(d);
 	CLEANUP(tree_fini) struct tree t;
@@ -118,9 +115,9 @@ TEST(digests_are_compared)
 TEST(a_plain_archive_has_no_whiteouts)
 {
 	static const struct sample_entry entries[] = {
-		{"a",      S_IFREG | 0644, "a" },
-		{ ".wh.a",     S_IFREG | 0644, "b" },
-		{ 0},
+		{ "a", S_IFREG | 0644, "a" },
+		{ ".wh.a", S_IFREG | 0644, "b" },
+		{ 0 },
 	};
 	SAMPLE_DATA data = sample_tar(entries, true);
 	AUTO_FD fd = sample_open(data.data, data.size);

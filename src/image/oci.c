@@ -15,14 +15,14 @@ static const struct {
 	const char *prefix;
 	enum oci_kind kind;
 } media[] = {
-	{"application/vnd.oci.image.index.v1",                    OCI_INDEX   },
-	{ "application/vnd.docker.distribution.manifest.list.v2", OCI_INDEX   },
-	{ "application/vnd.oci.image.manifest.v1",                OCI_MANIFEST},
-	{ "application/vnd.docker.distribution.manifest.v2",      OCI_MANIFEST},
-	{ "application/vnd.oci.image.config.v1",                  OCI_CONFIG  },
-	{ "application/vnd.docker.container.image.v1",            OCI_CONFIG  },
-	{ "application/vnd.oci.image.layer.",                     OCI_LAYER   },
-	{ "application/vnd.docker.image.rootfs.",                 OCI_LAYER   },
+	{ "application/vnd.oci.image.index.v1", OCI_INDEX },
+	{ "application/vnd.docker.distribution.manifest.list.v2", OCI_INDEX },
+	{ "application/vnd.oci.image.manifest.v1", OCI_MANIFEST },
+	{ "application/vnd.docker.distribution.manifest.v2", OCI_MANIFEST },
+	{ "application/vnd.oci.image.config.v1", OCI_CONFIG },
+	{ "application/vnd.docker.container.image.v1", OCI_CONFIG },
+	{ "application/vnd.oci.image.layer.", OCI_LAYER },
+	{ "application/vnd.docker.image.rootfs.", OCI_LAYER },
 };
 
 /* Annotations that name an image, the more precise first. */
@@ -137,7 +137,7 @@ static bool fits_platform(struct choice *c, const json_t *entry)
 
 static int consider(struct choice *c, const json_t *entry, struct err *err)
 {
-	struct oci_blob blob;
+	struct oci_blob blob = { 0 };
 	const char *name = best_name(entry);
 
 	int r = parse_blob(entry, "an entry of the index", &blob, err);

@@ -159,11 +159,14 @@ static int find_manifest(struct plan *p, int source_fd, const char *ref, json_t 
 {
 	const struct oci_wanted wanted = { .architecture = config_architecture(), .ref = ref };
 	AUTO_JSON *at = json_incref(index);
+	struct oci_blob blob = { .kind = OCI_INDEX };
 
-	for (int depth = 0; depth < NESTED_MAX; depth++) {
-		struct oci_blob blob;
+	for (int depth = 0; blob.kind != OCI_MANIFEST; depth++) {
 		json_t *next = NULL;
 
+		if (depth == NESTED_MAX)
+			return err_set(
+				err, -ELOOP, "its indexes nest deeper than %d levels", NESTED_MAX);
 		int r = oci_choose(at, &wanted, depth == 0, &blob, depth ? NULL : p->names, err);
 		if (r == 0)
 			r = read_blob(source_fd, &blob, "the manifest", &next, err);
@@ -171,13 +174,10 @@ static int find_manifest(struct plan *p, int source_fd, const char *ref, json_t 
 			return r;
 		json_decref(at);
 		at = next;
-		if (blob.kind == OCI_MANIFEST) {
-			memcpy(p->manifest_hex, blob.hex, sizeof(p->manifest_hex));
-			*ret = TAKE(at);
-			return 0;
-		}
 	}
-	return err_set(err, -ELOOP, "its indexes nest deeper than %d levels", NESTED_MAX);
+	memcpy(p->manifest_hex, blob.hex, sizeof(p->manifest_hex));
+	*ret = TAKE(at);
+	return 0;
 }
 
 /* Newer docker archives are OCI layouts; only manifest.json has their names as

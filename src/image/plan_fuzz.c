@@ -30,8 +30,8 @@ static void try_name(const uint8_t *data, size_t size)
 static void try_index(const json_t *json)
 {
 	static const struct oci_wanted wanted[] = {
-		{.architecture = "amd64"},
-		{ .architecture = "arm64",           .ref = "a:1" },
+		{ .architecture = "amd64" },
+		{ .architecture = "arm64", .ref = "a:1" },
 	};
 
 	for (size_t i = 0; i < 4; i++) {

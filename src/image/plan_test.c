@@ -6,10 +6,7 @@
 #include "image/sample.h"
 #include "lib/test.h"
 
-static const struct sample_entry entries[] = {
-	{"a",  S_IFREG | 0644, "a" },
-        { 0}
-};
+static const struct sample_entry entries[] = { { "a", S_IFREG | 0644, "a" }, { 0 } };
 
 TEST(a_layout_becomes_a_plan)
 {

@@ -37,13 +37,13 @@ static const struct file {
 	const char *line;
 	const char *rest;
 } files[] = {
-	{"etc/passwd",       "box:x:1000:1000:box:/workspace:/bin/sh\n",
-         "root:x:0:0:root:/root:/bin/sh\n"
-		"nobody:x:65534:65534:nobody:/nonexistent:/bin/false\n"                                 },
-	{ "etc/group",       "box:x:1000:\n",                            "root:x:0:\nnogroup:x:65534:\n"},
-	{ "etc/hosts",       "",					 ""                             },
-	{ "etc/hostname",    "",					 ""                             },
-	{ "etc/resolv.conf", "",					 ""                             },
+	{ "etc/passwd", "box:x:1000:1000:box:/workspace:/bin/sh\n",
+		"root:x:0:0:root:/root:/bin/sh\n"
+		"nobody:x:65534:65534:nobody:/nonexistent:/bin/false\n" },
+	{ "etc/group", "box:x:1000:\n", "root:x:0:\nnogroup:x:65534:\n" },
+	{ "etc/hosts", "", "" },
+	{ "etc/hostname", "", "" },
+	{ "etc/resolv.conf", "", "" },
 };
 
 /* What stands at the very place, links not followed. */

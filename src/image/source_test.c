@@ -6,10 +6,7 @@
 #include "image/sample.h"
 #include "lib/test.h"
 
-static const struct sample_entry entries[] = {
-	{"dir/a",    S_IFREG | 0644, "content" },
-        { 0}
-};
+static const struct sample_entry entries[] = { { "dir/a", S_IFREG | 0644, "content" }, { 0 } };
 
 TEST(a_directory_is_used_as_it_is)
 {

@@ -9,10 +9,10 @@
 #include "lib/test.h"
 
 static const struct sample_entry entries[] = {
-	{"a",		S_IFREG | 0644, "hello" },
-	{ "b",           S_IFREG | 0644, "skipped content" },
-	{ "d",	       S_IFDIR | 0755, NULL },
-	{ 0},
+	{ "a", S_IFREG | 0644, "hello" },
+	{ "b", S_IFREG | 0644, "skipped content" },
+	{ "d", S_IFDIR | 0755, NULL },
+	{ 0 },
 };
 
 /* Read all of `data`, with `max` bytes of budget; the number of entries. */

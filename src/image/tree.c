@@ -238,12 +238,12 @@ static int refuse_parent(int code, struct err *err)
 		int code;
 		const char *why;
 	} reasons[] = {
-		{-ENOENT,        "its directory does not exist"                  },
-		{ -EEXIST,       "its directory is a link to nothing"            },
-		{ -ENOTDIR,      "its directory is something else"               },
-		{ -ELOOP,        "the links to its directory go in circles"      },
-		{ -ENAMETOOLONG, "its directory lies too deep"                   },
-		{ -ENOSYS,       "the kernel has no openat2, Linux 5.6 is needed"},
+		{ -ENOENT, "its directory does not exist" },
+		{ -EEXIST, "its directory is a link to nothing" },
+		{ -ENOTDIR, "its directory is something else" },
+		{ -ELOOP, "the links to its directory go in circles" },
+		{ -ENAMETOOLONG, "its directory lies too deep" },
+		{ -ENOSYS, "the kernel has no openat2, Linux 5.6 is needed" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(reasons); i++) {
@@ -277,7 +277,7 @@ static int make_room(
 	struct tree *t, const char *path, int *ret_fd, const char **ret_leaf, struct err *err)
 {
 	AUTO_FD fd = -1;
-	const char *leaf = NULL;
+	const char *leaf = "";
 
 	if (!*path)
 		return err_set(err, -EINVAL, "only a directory can be the root");
@@ -305,7 +305,7 @@ static bool is_dir(int parent_fd, const char *leaf)
 int tree_add_dir(struct tree *t, const char *path, struct err *err)
 {
 	AUTO_FD fd = -1;
-	const char *leaf = NULL;
+	const char *leaf = "";
 
 	if (!*path)
 		return 0; /* the root is there, and its mode is ours */
@@ -326,7 +326,7 @@ int tree_add_dir(struct tree *t, const char *path, struct err *err)
 int tree_add_symlink(struct tree *t, const char *path, const char *target, struct err *err)
 {
 	AUTO_FD fd = -1;
-	const char *leaf = NULL;
+	const char *leaf = "";
 
 	if (!*target || strlen(target) >= TREE_PATH_MAX)
 		return err_set(err, -EINVAL, "its target is empty or too long");
@@ -343,7 +343,7 @@ static int open_target(const struct tree *t, const char *target, int *ret_fd, co
 	struct err *err)
 {
 	AUTO_FD fd = -1;
-	const char *leaf = NULL;
+	const char *leaf = "";
 	struct stat st;
 
 	if (!*target || open_parent(t, target, false, &fd, &leaf) < 0 ||
@@ -372,8 +372,8 @@ int tree_add_link(struct tree *t, const char *path, const char *target, struct e
 {
 	AUTO_FD from_fd = -1;
 	AUTO_FD to_fd = -1;
-	const char *from = NULL;
-	const char *to = NULL;
+	const char *from = "";
+	const char *to = "";
 
 	int r = open_target(t, target, &from_fd, &from, err);
 	if (r < 0)
@@ -394,7 +394,7 @@ int tree_add_link(struct tree *t, const char *path, const char *target, struct e
 int tree_add_file(struct tree *t, const char *path, int *ret_fd, struct err *err)
 {
 	AUTO_FD parent_fd = -1;
-	const char *leaf = NULL;
+	const char *leaf = "";
 
 	int r = make_room(t, path, &parent_fd, &leaf, err);
 	if (r < 0)
@@ -472,7 +472,7 @@ static int hide_children(const struct tree *t, int dir_fd, unsigned depth)
 int tree_hide(struct tree *t, const char *path, struct err *err)
 {
 	AUTO_FD fd = -1;
-	const char *leaf = NULL;
+	const char *leaf = "";
 
 	int r = open_parent(t, path, false, &fd, &leaf);
 	if (r == -ENOENT || r == -ENOTDIR)

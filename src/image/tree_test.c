@@ -31,18 +31,18 @@ TEST(paths_are_cleaned)
 		const char *clean;
 		int code;
 	} cases[] = {
-		{"a/b",          "a/b",   0      },
-		{ "./a//b/./c/", "a/b/c", 0      },
-		{ ".",           "",      0      },
-		{ "./",          "",      0      },
-		{ "...",         "...",   0      },
-		{ "a/..b",       "a/..b", 0      },
-		{ "",            NULL,    -EINVAL},
-		{ "/",           NULL,    -EINVAL},
-		{ "/a",          NULL,    -EINVAL},
-		{ "..",          NULL,    -EINVAL},
-		{ "a/..",        NULL,    -EINVAL},
-		{ "a/../b",      NULL,    -EINVAL},
+		{ "a/b", "a/b", 0 },
+		{ "./a//b/./c/", "a/b/c", 0 },
+		{ ".", "", 0 },
+		{ "./", "", 0 },
+		{ "...", "...", 0 },
+		{ "a/..b", "a/..b", 0 },
+		{ "", NULL, -EINVAL },
+		{ "/", NULL, -EINVAL },
+		{ "/a", NULL, -EINVAL },
+		{ "..", NULL, -EINVAL },
+		{ "a/..", NULL, -EINVAL },
+		{ "a/../b", NULL, -EINVAL },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -198,14 +198,14 @@ TEST(modes_are_made_the_same_for_everybody)
 		mode_t from;
 		mode_t to;
 	} cases[] = {
-		{0644,   0644},
-		{ 0600,  0644},
-		{ 0000,  0444},
-		{ 04755, 0755},
-		{ 0777,  0755},
-		{ 0100,  0555},
-		{ 0666,  0644},
-		{ 06711, 0755},
+		{ 0644, 0644 },
+		{ 0600, 0644 },
+		{ 0000, 0444 },
+		{ 04755, 0755 },
+		{ 0777, 0755 },
+		{ 0100, 0555 },
+		{ 0666, 0644 },
+		{ 06711, 0755 },
 	};
 	SAMPLE_DIR(d);
 	CLEANUP(tree_fini) struct tree t;

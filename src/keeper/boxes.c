@@ -129,6 +129,8 @@ int boxes_take(struct keeper *k, const struct root *root, const struct limits *l
 	struct boxed *b = take_ready(k, root);
 	int r = b ? 0 : make_box(k, root, &b, err);
 
+	/* Who ran two will run more. */
+	k->makes_ready = k->makes_ready || k->favourite == root;
 	k->favourite = root;
 	if (r < 0)
 		return r;
@@ -150,6 +152,7 @@ void boxes_retire(struct keeper *k, struct boxed *b)
 	unlink_from(&k->busy, b);
 	box_kill(&b->box);
 	push(&k->retired, b);
+	k->n_retired++;
 }
 
 static void free_boxed(struct boxed *b)
@@ -166,23 +169,31 @@ static bool bury_retired(struct keeper *k)
 	struct boxed *b;
 
 	k->retired = NULL;
+	k->n_retired = 0;
 	while ((b = pop(&list))) {
 		bool gone = box_reap(&b->box) && (!b->cgroup || cgroup_remove(b->cgroup) != -EBUSY);
 
-		if (gone)
+		if (gone) {
 			free_boxed(b);
-		else
-			push(&k->retired, b);
+			continue;
+		}
+		push(&k->retired, b);
+		k->n_retired++;
 	}
 	return k->retired != NULL;
 }
 
-bool boxes_tend(struct keeper *k)
+static bool wants_ready(const struct keeper *k)
+{
+	return k->n_ready < READY_BOXES_MAX && k->favourite && k->makes_ready && !k->stopping;
+}
+
+enum boxes_more boxes_tend(struct keeper *k)
 {
 	struct err err = { 0 };
 	struct boxed *b;
 
-	if (k->n_ready < READY_BOXES_MAX && k->favourite && !k->stopping) {
+	if (wants_ready(k)) {
 		if (make_box(k, k->favourite, &b, &err) == 0) {
 			push(&k->ready, b);
 			k->n_ready++;
@@ -190,8 +201,16 @@ bool boxes_tend(struct keeper *k)
 			log_warn("cannot make a box ahead, ignoring: %s", err.text);
 			k->favourite = NULL; /* the next run tries again, and says so */
 		}
+		if (wants_ready(k))
+			return BOXES_NOW;
 	}
-	return bury_retired(k) || (k->n_ready < READY_BOXES_MAX && k->favourite);
+	return bury_retired(k) ? BOXES_LATER : BOXES_IDLE;
+}
+
+void boxes_relieve(struct keeper *k)
+{
+	if (k->n_retired > RETIRED_BOXES_MAX)
+		(void)bury_retired(k);
 }
 
 void boxes_forget_root(struct keeper *k, const struct root *root)
@@ -203,6 +222,10 @@ void boxes_forget_root(struct keeper *k, const struct root *root)
 		unlink_from(&k->ready, b);
 		k->n_ready--;
 		boxes_retire(k, b);
+	}
+	for (struct boxed *b = k->busy; b; b = b->next) {
+		if (b->root == root)
+			b->root = NULL;
 	}
 	if (k->favourite == root)
 		k->favourite = NULL;

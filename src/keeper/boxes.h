@@ -14,6 +14,9 @@ struct root;
 /* How many boxes wait for the next run. */
 #define READY_BOXES_MAX 2u
 
+/* More retired boxes than this are not left for a quiet moment. */
+#define RETIRED_BOXES_MAX 32u
+
 /* A box with its cgroup. Owned by one of the keeper's three lists. */
 struct boxed {
 	struct boxed *next;
@@ -30,8 +33,16 @@ int boxes_take(struct keeper *k, const struct root *root, const struct limits *l
 /* Kill what lives in it, and get rid of it when nobody waits. NULL is allowed. */
 void boxes_retire(struct keeper *k, struct boxed *b);
 
-/* Do a little of the pending work; true when there is more. */
-bool boxes_tend(struct keeper *k);
+/* Do a little of the pending work, when nothing else is to be done. */
+enum boxes_more {
+	BOXES_IDLE,  /* nothing is left to do */
+	BOXES_LATER, /* something is, in a moment */
+	BOXES_NOW,   /* something is, at once */
+};
+enum boxes_more boxes_tend(struct keeper *k);
+
+/* The part of it that must not wait for ever, when there is no quiet moment. */
+void boxes_relieve(struct keeper *k);
 
 /* No box of this image is to be made ahead any more. */
 void boxes_forget_root(struct keeper *k, const struct root *root);

@@ -18,10 +18,14 @@
 #include "box/cgroup.h"
 #include "box/profile.h"
 #include "box/root.h"
+#include "image/image.h"
 #include "keeper/keeper_private.h"
 
 /* How soon a busy cgroup is tried again. */
 #define TEND_MS 20
+
+/* How often unused images are looked for. */
+#define EXPIRE_MS 30000
 
 int watch_start(struct keeper *k, struct watch *w, int fd, uint32_t events)
 {
@@ -143,19 +147,27 @@ static void bury_the_dead(struct keeper *k)
 	}
 }
 
-/* One turn: first what is waiting, then, when nothing is, the housekeeping. */
-static void turn(struct keeper *k, bool *more_to_tend)
+/* How long to sleep at most: until a deadline, or until housekeeping goes on. */
+static int sleep_ms(const struct keeper *k, enum boxes_more more)
+{
+	int timeout = next_timeout(k);
+
+	if (more == BOXES_NOW)
+		return 0;
+	if (more == BOXES_LATER && (timeout < 0 || timeout > TEND_MS))
+		return TEND_MS;
+	/* Now and then anyway, for what nobody has used for a while. */
+	return timeout < 0 || timeout > EXPIRE_MS ? EXPIRE_MS : timeout;
+}
+
+/* One turn: first what is waiting; only when nothing is, the housekeeping. */
+static void turn(struct keeper *k)
 {
 	struct epoll_event events[EVENTS_MAX];
 	int n = epoll_wait(k->epoll_fd, events, EVENTS_MAX, 0);
 
-	if (n == 0) {
-		*more_to_tend = boxes_tend(k);
-		int timeout = next_timeout(k);
-		if (*more_to_tend && (timeout < 0 || timeout > TEND_MS))
-			timeout = TEND_MS;
-		n = epoll_wait(k->epoll_fd, events, EVENTS_MAX, timeout);
-	}
+	if (n == 0)
+		n = epoll_wait(k->epoll_fd, events, EVENTS_MAX, sleep_ms(k, boxes_tend(k)));
 	for (int i = 0; i < n; i++) {
 		struct watch *w = events[i].data.ptr;
 
@@ -163,15 +175,9 @@ static void turn(struct keeper *k, bool *more_to_tend)
 			w->on_event(k, w->owner, events[i].events);
 	}
 	check_deadlines(k);
+	images_expire(k);
+	boxes_relieve(k);
 	bury_the_dead(k);
-}
-
-static void loop(struct keeper *k)
-{
-	bool more_to_tend = false;
-
-	while (!k->stopping)
-		turn(k, &more_to_tend);
 }
 
 static int load_profile(const char *path, char **ret, size_t *ret_size, struct err *err)
@@ -196,9 +202,15 @@ static int prepare_host(struct keeper *k, const char *profile_path, struct err *
 	if (r < 0)
 		return r;
 	k->facets = k->host.facets | cgroup_host_facets(k->cgroups);
+	/* A plain user's keeper is in another mount namespace only now, and can take
+	 * nothing into a box that it opened before. */
+	r = image_open_dir(k->root_dir, &k->images_fd, err);
+	if (r < 0)
+		return r;
 	/* Assembled now, so that the first run does not wait for it. */
 	r = images_find_root(k, "host", &root, err);
-	k->favourite = root;
+	if (k->makes_ready)
+		k->favourite = root;
 	return r;
 }
 
@@ -266,6 +278,8 @@ int keeper_serve(const struct keeper_options *options, struct err *err)
 	};
 
 	own_inherited(options);
+	/* A keeper of somebody's own may be wanted for one run only. */
+	k.makes_ready = options->lifeline_fd < 0;
 	k.buffer = xcalloc(1, FRAME_SIZE_MAX);
 	k.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	int r = k.epoll_fd < 0 ? err_errno(err, "make an epoll set") : 0;
@@ -277,8 +291,8 @@ int keeper_serve(const struct keeper_options *options, struct err *err)
 		r = prepare_host(&k, options->profile, err);
 	if (r == 0)
 		r = accept_clients(&k, options, err);
-	if (r == 0)
-		loop(&k);
+	while (r == 0 && !k.stopping)
+		turn(&k);
 	close_all(&k);
 	return r;
 }

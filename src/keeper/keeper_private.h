@@ -114,8 +114,10 @@ struct keeper {
 	struct run *dead_runs;
 	struct boxed *ready; /* made ahead */
 	size_t n_ready;
-	struct boxed *busy;           /* serving a run */
-	struct boxed *retired;        /* to be reaped and removed */
+	struct boxed *busy;    /* serving a run */
+	struct boxed *retired; /* to be reaped and removed */
+	size_t n_retired;
+	bool makes_ready;             /* boxes are made ahead */
 	const struct root *favourite; /* what to make ahead; NULL for nothing */
 	uint64_t n_groups;
 
@@ -149,6 +151,7 @@ void verdict_reach(struct keeper *k, struct run *r);
 
 /* images.c */
 int images_find_root(struct keeper *k, const char *image, struct root **ret, struct err *err);
+void images_expire(struct keeper *k);
 
 /* state.c: the state directory, its lock, and what a killed predecessor left. */
 int state_open(struct keeper *k, const char *root, struct err *err);

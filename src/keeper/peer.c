@@ -1,6 +1,7 @@
 /* Connected clients: who they are, what they may say now, and their end. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -25,6 +26,8 @@ static void on_readable(struct keeper *k, void *owner, uint32_t events)
 	if (r == 1) {
 		r = rules_dispatch(k, p, &f);
 		frame_close_fds(&f);
+		/* It may have held an environment, and boxes are cloned from this memory. */
+		explicit_bzero(k->buffer, (size_t)(f.data - k->buffer) + f.size);
 		if (r == 0)
 			return;
 	}

@@ -287,7 +287,7 @@ static void finish(struct keeper *k, struct run *r)
 	watch_stop(k, &r->memory);
 	if (!r->ended_mono_ns)
 		r->ended_mono_ns = clock_monotonic_ns();
-	r->result.ended_ns = clock_realtime_ns();
+	r->result.ended_ns = clock_realtime_ns() - (clock_monotonic_ns() - r->ended_mono_ns);
 	verdict_reach(k, r);
 	r->state = RUN_ENDED;
 	r->deadline_ns = 0;
@@ -490,9 +490,11 @@ int run_start(struct keeper *k, struct peer *p, struct spec *spec, enum reason *
 			err, -EAGAIN, "the keeper holds %zu runs and takes no more", k->n_runs);
 	*ret_reason = REASON_IMAGE_PULL_FAILED;
 	result = images_find_root(k, spec->image, &root, err);
-	if (result < 0)
+	if (result == -ENOENT)
 		return result;
 	*ret_reason = REASON_PROVISION_FAILED;
+	if (result < 0)
+		return result;
 	struct run *r = new_run(k, p, spec);
 	result = start_box(k, r, root, spec, err);
 	if (result < 0) {

@@ -113,6 +113,7 @@ static int register_keeper(struct keeper *k, int keepers_fd, struct err *err)
 int state_open(struct keeper *k, const char *root, struct err *err)
 {
 	AUTO_FD keepers = -1;
+	AUTO_FD images = -1;
 	char name[64];
 	int r = path_state_root(root, &k->root_dir, err);
 
@@ -121,7 +122,7 @@ int state_open(struct keeper *k, const char *root, struct err *err)
 	if (r == 0)
 		r = open_dir(AT_FDCWD, k->root_dir, 0755, &k->root_fd, err);
 	if (r == 0)
-		r = open_dir(k->root_fd, "images", 0755, &k->images_fd, err);
+		r = open_dir(k->root_fd, "images", 0755, &images, err);
 	if (r == 0)
 		r = open_dir(k->root_fd, "keepers", 0700, &keepers, err);
 	if (r == 0)

@@ -835,7 +835,7 @@ def test_finding_one(images):
     digest = images.inspect("thing")["digest"]
     for name in ["thing", "thing:latest", digest, digest[7:], digest[7:17], digest[:17]]:
         assert images.inspect(name)["digest"] == digest, name
-    done = images.run("inspect", "pyhton:3.11-slim")
+    done = images.run("inspect", "pyzhon:3.11-slim")
     assert done.returncode == OURS
     assert "'python:3.11-slim'" in done.stderr and "belljar image list" in done.stderr
     done = images.run("inspect", "completely-different")
