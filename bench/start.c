@@ -189,8 +189,9 @@ static void measure_start(struct bench *b, size_t rounds, json_t *out)
 	free(times);
 }
 
-/* Memory of the keeper that is not shared with others, in KiB. */
-static long read_pss(pid_t pid)
+/* Anonymous memory of the keeper in KiB. Not its PSS, which falls and rises with the
+ * number of boxes that still share pages with it. */
+static long read_anonymous(pid_t pid)
 {
 	char path[64];
 	char line[256];
@@ -201,7 +202,7 @@ static long read_pss(pid_t pid)
 	if (!f)
 		die(path);
 	while (fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "Pss: %ld", &kib) == 1)
+		if (sscanf(line, "Anonymous: %ld", &kib) == 1)
 			break;
 	}
 	(void)fclose(f);
@@ -216,9 +217,9 @@ static void measure_growth(struct bench *b, size_t n, json_t *out)
 	for (size_t i = 0; i < n; i++) {
 		times[i] = time_one(b, run_box);
 		if (i == WINDOW)
-			first_kib = read_pss(b->keeper);
+			first_kib = read_anonymous(b->keeper);
 	}
-	long last_kib = read_pss(b->keeper);
+	long last_kib = read_anonymous(b->keeper);
 	json_t *first = summary(times, WINDOW);
 	json_t *last = summary(times + n - WINDOW, WINDOW);
 	(void)json_object_set_new(out, "start.box_growth",

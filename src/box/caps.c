@@ -23,25 +23,32 @@ static int drop_bounding_set(struct err *err)
 	return 0;
 }
 
-int caps_enter(struct step_context *c, struct err *err)
+int bounds_enter(struct step_context *c, struct err *err)
 {
-	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct none[2] = { 0 };
+	int r = drop_bounding_set(err);
 
 	(void)c;
-	int r = drop_bounding_set(err);
 	if (r < 0)
 		return r;
 	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
 		return err_errno(err, "clear the ambient capabilities");
-	if (syscall(SYS_capset, &head, none) < 0)
-		return err_errno(err, "drop all capabilities");
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return err_errno(err, "set no_new_privs");
 	/* A session keyring of our own, so that the keeper's is out of reach. A kernel
 	 * without keyrings has none to leave. */
 	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS)
 		return err_errno(err, "leave the session keyring");
+	return 0;
+}
+
+int caps_enter(struct step_context *c, struct err *err)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct none[2] = { 0 };
+
+	(void)c;
+	if (syscall(SYS_capset, &head, none) < 0)
+		return err_errno(err, "drop all capabilities");
 	/* Init shares a uid with the guest: only being undumpable keeps the guest from
 	 * tracing it or reading its memory. */
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)

@@ -51,13 +51,13 @@ static uint64_t processes(const struct limits *l)
 	return l->processes < l->pids + 1 ? l->processes : l->pids + 1;
 }
 
+/* All but RLIMIT_CORE, which the keeper set: see forbid_dumps(). */
 static bool set_rlimits(const struct limits *l)
 {
 	const struct {
 		int resource;
 		uint64_t value;
 	} rows[] = {
-		{ RLIMIT_CORE, 0 },
 		{ RLIMIT_NOFILE, l->files },
 		{ RLIMIT_NPROC, processes(l) },
 		{ RLIMIT_CPU, cpu_seconds(l) },

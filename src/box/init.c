@@ -75,13 +75,14 @@ static const struct step early_steps[] = {
 	{ "user", user_enter },     /* the rest needs this user's capabilities */
 	{ "mount", mount_enter },
 	{ "net", net_enter },
+	{ "bounds", bounds_enter },
 };
 
 /* then, with a specification at hand, the rest. */
 static const struct step late_steps[] = {
 	{ "workspace", workspace_enter }, { "tty", tty_enter }, /* from the devpts just mounted */
 	{ "capabilities", caps_enter }, /* no mount, no user, no name after this */
-	{ "landlock", landlock_enter }, /* needs no_new_privs */
+	{ "landlock", landlock_enter }, /* needs no_new_privs, set above */
 	{ "seccomp", seccomp_enter },   /* last: it forbids all of the above */
 };
 

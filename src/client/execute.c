@@ -389,6 +389,7 @@ static int open_capture(struct execution *e, struct err *err)
 	e->sink = xnew(struct unpack);
 	e->reader = xnew(struct pack_reader);
 	unpack_init(e->sink, e->capture_fd, e->task->spec.limits.capture_bytes);
+	e->sink->files_only = true; /* a link could lead its reader anywhere */
 	pack_reader_init(e->reader, &e->sink->sink);
 	return 0;
 }

@@ -152,11 +152,15 @@ static ssize_t feed_some(struct pack_reader *r, const uint8_t *data, size_t size
 
 int pack_feed(struct pack_reader *r, const uint8_t *data, size_t size, struct err *err)
 {
+	if (r->failed)
+		return err_set(err, r->failed, "file stream: it failed before");
 	while (size > 0) {
 		ssize_t n = feed_some(r, data, size, err);
 
-		if (n < 0)
-			return (int)n;
+		if (n < 0) {
+			r->failed = (int)n;
+			return r->failed;
+		}
 		data += n;
 		size -= (size_t)n;
 	}
@@ -165,5 +169,5 @@ int pack_feed(struct pack_reader *r, const uint8_t *data, size_t size, struct er
 
 int pack_end(const struct pack_reader *r, struct err *err)
 {
-	return r->ended ? 0 : err_set(err, -EBADMSG, "file stream: cut short");
+	return r->ended && !r->failed ? 0 : err_set(err, -EBADMSG, "file stream: cut short");
 }

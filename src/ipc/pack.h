@@ -56,12 +56,13 @@ struct pack_reader {
 	uint64_t n_entries;
 	bool in_entry;
 	bool ended;
+	int failed; /* the first error, after which nothing is decoded any more */
 };
 
 void pack_reader_init(struct pack_reader *r, struct pack_sink *sink);
 
 /* Decode some bytes. 0, or a negative errno: -EBADMSG when it is no good stream,
- * or what the sink returned. */
+ * or what the sink returned. It is the same from then on. */
 int pack_feed(struct pack_reader *r, const uint8_t *data, size_t size, struct err *err);
 
 /* At the end of input: 0 when the stream was whole, else -EBADMSG. */

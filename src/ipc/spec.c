@@ -213,7 +213,7 @@ void spec_get(struct spec *s, struct cur *c)
 	s->argv = get_strings(c, SPEC_STRINGS_MAX);
 	s->env = get_strings(c, SPEC_STRINGS_MAX);
 	s->globs = get_strings(c, SPEC_GLOBS_MAX);
-	s->cwd = cur_str(c, 4095);
+	s->cwd = cur_str(c, SPEC_CWD_MAX);
 	for (size_t i = 0; i < ARRAY_SIZE(limit_rows); i++)
 		*limit_at(&s->limits, &limit_rows[i]) = cur_u64(c);
 	s->require = cur_u64_max(c, FACET_ALL);
@@ -235,6 +235,30 @@ static int check_env(char *const *env, struct err *err)
 				err, -EINVAL, "environment entry %zu is not NAME=VALUE", i + 1);
 	}
 	return 0;
+}
+
+/* What the reader of a message would not accept is to be told to its author. */
+static int check_strings(char *const *strings, uint32_t max, const char *what, struct err *err)
+{
+	for (size_t i = 0; strings && strings[i]; i++) {
+		if (i >= max)
+			return err_set(err, -EINVAL, "more than %u %ss", max, what);
+		if (strlen(strings[i]) > SPEC_STRING_MAX)
+			return err_set(err, -EINVAL, "%s %zu is longer than %u bytes", what, i + 1,
+				SPEC_STRING_MAX);
+	}
+	return 0;
+}
+
+static int check_lists(const struct spec *s, struct err *err)
+{
+	int r = check_strings(s->argv, SPEC_STRINGS_MAX, "argument", err);
+
+	if (r == 0)
+		r = check_strings(s->env, SPEC_STRINGS_MAX, "variable", err);
+	if (r == 0)
+		r = check_strings(s->globs, SPEC_GLOBS_MAX, "capture pattern", err);
+	return r;
 }
 
 static int check_limits(const struct limits *limits, struct err *err)
@@ -260,11 +284,16 @@ int spec_check(const struct spec *s, struct err *err)
 	if (!s->argv || !s->argv[0] || !s->argv[0][0])
 		return err_set(err, -EINVAL, "no command");
 	if (s->cwd && s->cwd[0] != '/')
-		return err_set(err, -EINVAL, "working directory '%s' is not absolute", s->cwd);
+		return err_set(err, -EINVAL, "working directory '%.128s' is not absolute", s->cwd);
+	if (s->cwd && strlen(s->cwd) > SPEC_CWD_MAX)
+		return err_set(
+			err, -EINVAL, "working directory is longer than %u bytes", SPEC_CWD_MAX);
 	for (size_t i = 0; s->globs && s->globs[i]; i++) {
 		if (!s->globs[i][0])
 			return err_set(err, -EINVAL, "capture pattern %zu is empty", i + 1);
 	}
-	int r = check_env(s->env, err);
+	int r = check_lists(s, err);
+	if (r == 0)
+		r = check_env(s->env, err);
 	return r < 0 ? r : check_limits(&s->limits, err);
 }

@@ -21,6 +21,7 @@ struct put;
 #define SPEC_STRINGS_MAX 4096u        /* arguments, and again variables */
 #define SPEC_STRING_MAX  (128u << 10) /* what execve takes for one string */
 #define SPEC_GLOBS_MAX   64u
+#define SPEC_CWD_MAX     4095u
 
 /* What a run may use. Zero is not "no limit": every field is set. */
 struct limits {
@@ -101,6 +102,7 @@ void spec_put(const struct spec *s, struct put *p);
  * be given to spec_fini(). */
 void spec_get(struct spec *s, struct cur *c);
 
-/* Check what a well-formed specification asks for: ids, names, ranges. Returns 0,
- * or -EINVAL with a sentence that names the field. */
+/* Check what a specification asks for: ids, names, ranges, and the limits of a
+ * specification itself but its size. Returns 0, or -EINVAL with a sentence that
+ * names the field. */
 int spec_check(const struct spec *s, struct err *err);

@@ -79,6 +79,8 @@ static int on_begin(struct pack_sink *sink, const struct pack_entry *e, struct e
 		u->n_skipped++;
 		return 0;
 	}
+	if (u->files_only && e->kind != PACK_FILE)
+		return err_set(err, -EBADMSG, "file stream: '%.100s' is no file", e->name);
 	if (e->kind == PACK_FILE && e->size > u->max_bytes - u->n_bytes)
 		return err_set(err, -EFBIG, "'%.100s' passes the limit of %llu bytes", e->name,
 			(unsigned long long)u->max_bytes);
@@ -141,5 +143,12 @@ void unpack_init(struct unpack *u, int dir_fd, uint64_t max_bytes)
 
 void unpack_fini(struct unpack *u)
 {
+	const char *leaf = NULL;
+
+	if (u->fd < 0)
+		return;
 	close_fdp(&u->fd);
+	AUTO_FD parent = open_parent(u->dir_fd, u->entry.name, &leaf, NULL);
+	if (parent >= 0)
+		(void)unlinkat(parent, leaf, 0);
 }

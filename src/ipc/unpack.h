@@ -1,5 +1,5 @@
 /* Writes a pack stream below one directory. No link is followed on the way, so
- * nothing outside can be touched; existing files are replaced. */
+ * nothing outside can be touched; existing files are replaced, directories never. */
 #pragma once
 #include "ipc/pack.h"
 
@@ -8,6 +8,7 @@ struct unpack {
 	int dir_fd;            /* borrowed */
 	int fd;                /* the file being written, -1 for none */
 	uint64_t max_bytes;
+	bool files_only; /* a directory or link is an error; set after unpack_init() */
 	uint64_t n_bytes;
 	uint64_t n_skipped;      /* files the sender left out */
 	struct pack_entry entry; /* the one being written, while it needs its name later */
@@ -16,4 +17,6 @@ struct unpack {
 };
 
 void unpack_init(struct unpack *u, int dir_fd, uint64_t max_bytes);
+
+/* Also removes a file that did not become whole: it would pass for one. */
 void unpack_fini(struct unpack *u);

@@ -188,29 +188,45 @@ static bool wants_ready(const struct keeper *k)
 	return k->n_ready < READY_BOXES_MAX && k->favourite && k->makes_ready && !k->stopping;
 }
 
-enum boxes_more boxes_tend(struct keeper *k)
+static void make_ready(struct keeper *k)
 {
 	struct err err = { 0 };
 	struct boxed *b;
 
-	if (wants_ready(k)) {
-		if (make_box(k, k->favourite, &b, &err) == 0) {
-			push(&k->ready, b);
-			k->n_ready++;
-		} else {
-			log_warn("cannot make a box ahead, ignoring: %s", err.text);
-			k->favourite = NULL; /* the next run tries again, and says so */
-		}
-		if (wants_ready(k))
-			return BOXES_NOW;
+	if (make_box(k, k->favourite, &b, &err) == 0) {
+		push(&k->ready, b);
+		k->n_ready++;
+		return;
 	}
-	return bury_retired(k) ? BOXES_LATER : BOXES_IDLE;
+	log_warn("cannot make a box ahead, ignoring: %s", err.text);
+	k->favourite = NULL; /* the next run tries again, and says so */
+}
+
+/* Making one takes a while, in which nobody is served. So the last one is replaced
+ * at once, since the next run would have to wait for it anyway; others when it has
+ * been quiet for a moment. */
+bool boxes_tend(struct keeper *k, bool quiet)
+{
+	if (wants_ready(k) && (quiet || k->n_ready == 0))
+		make_ready(k);
+	else if (quiet)
+		(void)bury_retired(k);
+	return wants_ready(k) || k->n_retired > 0;
 }
 
 void boxes_relieve(struct keeper *k)
 {
 	if (k->n_retired > RETIRED_BOXES_MAX)
 		(void)bury_retired(k);
+}
+
+bool boxes_use_root(const struct keeper *k, const struct root *root)
+{
+	for (const struct boxed *b = k->busy; b; b = b->next) {
+		if (b->root == root)
+			return true;
+	}
+	return false;
 }
 
 void boxes_forget_root(struct keeper *k, const struct root *root)
@@ -222,10 +238,6 @@ void boxes_forget_root(struct keeper *k, const struct root *root)
 		unlink_from(&k->ready, b);
 		k->n_ready--;
 		boxes_retire(k, b);
-	}
-	for (struct boxed *b = k->busy; b; b = b->next) {
-		if (b->root == root)
-			b->root = NULL;
 	}
 	if (k->favourite == root)
 		k->favourite = NULL;

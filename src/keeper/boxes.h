@@ -33,16 +33,15 @@ int boxes_take(struct keeper *k, const struct root *root, const struct limits *l
 /* Kill what lives in it, and get rid of it when nobody waits. NULL is allowed. */
 void boxes_retire(struct keeper *k, struct boxed *b);
 
-/* Do a little of the pending work, when nothing else is to be done. */
-enum boxes_more {
-	BOXES_IDLE,  /* nothing is left to do */
-	BOXES_LATER, /* something is, in a moment */
-	BOXES_NOW,   /* something is, at once */
-};
-enum boxes_more boxes_tend(struct keeper *k);
+/* Do a little of the pending work, when nothing else is to be done; `quiet` when
+ * that has been so for a moment. Tells whether something is left for later. */
+bool boxes_tend(struct keeper *k, bool quiet);
 
 /* The part of it that must not wait for ever, when there is no quiet moment. */
 void boxes_relieve(struct keeper *k);
+
+/* True while a run goes on there. */
+bool boxes_use_root(const struct keeper *k, const struct root *root);
 
 /* No box of this image is to be made ahead any more. */
 void boxes_forget_root(struct keeper *k, const struct root *root);

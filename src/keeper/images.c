@@ -58,11 +58,11 @@ void images_expire(struct keeper *k)
 	for (struct root **at = &k->roots; *at;) {
 		struct root *root = *at;
 
-		if (root->rootfs_fd < 0 || now - root->used_ns < KEEP_NS) {
+		if (root->rootfs_fd < 0 || now - root->used_ns < KEEP_NS ||
+			boxes_use_root(k, root)) {
 			at = &root->next;
 			continue;
 		}
-		/* Boxes that run on it have copies of their own. */
 		*at = root->next;
 		boxes_forget_root(k, root);
 		root_free(root);

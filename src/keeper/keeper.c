@@ -21,8 +21,8 @@
 #include "image/image.h"
 #include "keeper/keeper_private.h"
 
-/* How soon a busy cgroup is tried again. */
-#define TEND_MS 20
+/* For how long nothing must have happened to call it quiet. */
+#define QUIET_MS 2
 
 /* How often unused images are looked for. */
 #define EXPIRE_MS 30000
@@ -148,16 +148,12 @@ static void bury_the_dead(struct keeper *k)
 }
 
 /* How long to sleep at most: until a deadline, or until housekeeping goes on. */
-static int sleep_ms(const struct keeper *k, enum boxes_more more)
+static int sleep_ms(const struct keeper *k, bool more_to_do)
 {
 	int timeout = next_timeout(k);
+	int longest = more_to_do ? QUIET_MS : EXPIRE_MS;
 
-	if (more == BOXES_NOW)
-		return 0;
-	if (more == BOXES_LATER && (timeout < 0 || timeout > TEND_MS))
-		return TEND_MS;
-	/* Now and then anyway, for what nobody has used for a while. */
-	return timeout < 0 || timeout > EXPIRE_MS ? EXPIRE_MS : timeout;
+	return timeout < 0 || timeout > longest ? longest : timeout;
 }
 
 /* One turn: first what is waiting; only when nothing is, the housekeeping. */
@@ -167,7 +163,9 @@ static void turn(struct keeper *k)
 	int n = epoll_wait(k->epoll_fd, events, EVENTS_MAX, 0);
 
 	if (n == 0)
-		n = epoll_wait(k->epoll_fd, events, EVENTS_MAX, sleep_ms(k, boxes_tend(k)));
+		n = epoll_wait(
+			k->epoll_fd, events, EVENTS_MAX, sleep_ms(k, boxes_tend(k, k->is_quiet)));
+	k->is_quiet = n == 0;
 	for (int i = 0; i < n; i++) {
 		struct watch *w = events[i].data.ptr;
 

@@ -118,6 +118,7 @@ struct keeper {
 	struct boxed *retired; /* to be reaped and removed */
 	size_t n_retired;
 	bool makes_ready;             /* boxes are made ahead */
+	bool is_quiet;                /* nothing happened for a moment */
 	const struct root *favourite; /* what to make ahead; NULL for nothing */
 	uint64_t n_groups;
 

@@ -110,8 +110,10 @@ class Jar:
 
     def close(self):
         for process in self.started:
-            if process.poll() is None:
-                process.kill()
+            process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(ENDING_SECONDS)
+            process.kill()
             process.wait()
             for stream in (process.stdin, process.stdout, process.stderr):
                 if stream:

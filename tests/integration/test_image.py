@@ -386,9 +386,11 @@ def test_names_of_all_kinds(images):
     """Long, not ASCII, decomposed, and not UTF-8 at all."""
     long = "/".join(["n" * 200] * 5)
     names = ["grün.txt", "e\u0301", "日本", long]
-    rootfs = images.take(oci(tar(*(entry(n, b"x") for n in names))))
-    for name in names:
+    rootfs = images.take(oci(tar(*(entry(n, b"x") for n in names), hard("hard-ü", "e\u0301"),
+                                 link("soft-ü", "e\u0301"))))
+    for name in [*names, "hard-ü"]:
         assert (rootfs / name).exists(), name
+    assert os.readlink(rootfs / "soft-ü") == "e\u0301"
     raw = tar(entry("raw-\udcff", b"x"), form=tarfile.GNU_FORMAT)
     rootfs = images.take(oci(raw, name="raw"))
     assert b"raw-\xff" in os.listdir(os.fsencode(rootfs))
