@@ -36,8 +36,6 @@
 #define BOXES_DEFAULT  10000
 #define WINDOW         500 /* boxes at the start and at the end that are compared */
 
-extern char **environ;
-
 struct bench {
 	struct belljar_sandbox *sandbox;
 	const char *bundle;
@@ -202,8 +200,10 @@ static long read_anonymous(pid_t pid)
 	if (!f)
 		die(path);
 	while (fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "Anonymous: %ld", &kib) == 1)
-			break;
+		const char *value = str_after(line, "Anonymous:");
+
+		if (value)
+			kib = strtol(value, NULL, 10);
 	}
 	(void)fclose(f);
 	return kib;

@@ -55,15 +55,15 @@ static bool has_capability(unsigned cap)
 static bool is_privileged(void)
 {
 	char map[256];
-	unsigned inside, outside, size;
+	char inside[16], outside[16], size[16];
 
 	if (geteuid() != 0 || !has_capability(CAP_SYS_ADMIN) || !has_capability(CAP_SETUID) ||
 		!has_capability(CAP_SETGID) || !has_capability(CAP_MKNOD))
 		return false;
 	if (fd_read_text(AT_FDCWD, "/proc/self/uid_map", map, sizeof(map)) < 0)
 		return false;
-	return sscanf(map, "%u %u %u", &inside, &outside, &size) == 3 && inside == 0 &&
-	       outside == 0 && size == UINT32_MAX;
+	return sscanf(map, "%15s %15s %15s", inside, outside, size) == 3 && streq(inside, "0") &&
+	       streq(outside, "0") && streq(size, "4294967295");
 }
 
 static int write_own_map(const char *path, unsigned id, struct err *err)

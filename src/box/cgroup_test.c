@@ -634,8 +634,10 @@ static void fork_for_ever(void)
 {
 	(void)signal(SIGCHLD, SIG_IGN);
 	for (;;)
-		if (fork() == 0 && fork() > 0)
-			_exit(0);
+		if (fork() == 0) {
+			if (fork() > 0)
+				_exit(0);
+		}
 }
 
 static void check_killed(const struct cgroup_host *h, void (*body)(void), bool by_list)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/str.h"
 #include "ipc/result.h"
 
 #define FIRST_MS      20
@@ -58,7 +59,7 @@ void sample_take(struct sample *s)
 	if (!dir)
 		return;
 	while ((entry = readdir(dir))) {
-		if (!isdigit((unsigned char)entry->d_name[0]) || atol(entry->d_name) == 1)
+		if (!isdigit((unsigned char)entry->d_name[0]) || streq(entry->d_name, "1"))
 			continue;
 		if (n_processes++ < PROCESSES_MAX)
 			raise_to(&s->open_files, count_files(entry->d_name));

@@ -129,8 +129,8 @@ static int write_regular(
 	return pack_write_file(w, name, fd, err);
 }
 
-static int write_dir(struct pack_writer *w, const char *name, int dir_fd, const char *leaf,
-	uint32_t mode, struct err *err)
+static int write_dir(
+	struct pack_writer *w, const char *name, int dir_fd, const char *leaf, struct err *err)
 {
 	AUTO_FD fd = openat(dir_fd, leaf, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
@@ -138,8 +138,7 @@ static int write_dir(struct pack_writer *w, const char *name, int dir_fd, const 
 		return 0; /* the guest shut its own directory: nothing to take from it */
 	if (fd < 0)
 		return err_errno(err, "open '%.100s'", name);
-	int r = w->files_only ? 0 : send_head(w, PACK_DIR, name, mode, 0, err);
-	return r < 0 ? r : pack_write_tree(w, name, fd, err);
+	return pack_write_tree(w, name, fd, err);
 }
 
 static int write_entry(
@@ -155,7 +154,7 @@ static int write_entry(
 	if (fstatat(dir_fd, leaf, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return err_errno(err, "look at '%.100s'", name);
 	if (S_ISDIR(st.st_mode))
-		return write_dir(w, name, dir_fd, leaf, st.st_mode, err);
+		return write_dir(w, name, dir_fd, leaf, err);
 	if (S_ISREG(st.st_mode))
 		return write_regular(w, name, dir_fd, leaf, err);
 	if (S_ISLNK(st.st_mode) && !w->files_only)
@@ -208,11 +207,25 @@ static int read_names(int dir_fd, struct names *names, struct err *err)
 	return r;
 }
 
+/* The directory itself, so that an empty one arrives too. */
+static int write_top(struct pack_writer *w, const char *name, int dir_fd, struct err *err)
+{
+	struct stat st;
+
+	if (!*name || w->files_only)
+		return 0;
+	if (fstat(dir_fd, &st) < 0)
+		return err_errno(err, "look at '%.100s'", name);
+	return send_head(w, PACK_DIR, name, st.st_mode, 0, err);
+}
+
 int pack_write_tree(struct pack_writer *w, const char *prefix, int dir_fd, struct err *err)
 {
 	CLEANUP(names_fini) struct names names = { 0 };
-	int r = read_names(dir_fd, &names, err);
+	int r = write_top(w, prefix, dir_fd, err);
 
+	if (r == 0)
+		r = read_names(dir_fd, &names, err);
 	for (size_t i = 0; i < names.n && r == 0; i++)
 		r = write_entry(w, prefix, dir_fd, names.at[i], err);
 	return r;

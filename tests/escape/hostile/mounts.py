@@ -1,0 +1,207 @@
+"""Part A: the file system of the box, its borders, and what lies behind them."""
+import ctypes
+import mmap
+import os
+
+from harness import Nothing, attack, check, create, libc, main, names, read, syscall, write
+
+THROWAWAY = True  # outside, mounts are tried for real
+
+MS_RDONLY, MS_NOSUID, MS_REMOUNT, MS_BIND, MS_MOVE = 1, 2, 32, 4096, 8192
+MNT_DETACH = 2
+WRITES = ("EROFS", "EACCES")  # read-only, or another's: which comes first, differs
+
+
+def mount(source, target, kind=None, flags=0, data=None):
+    """mount(2); names are text, as in a shell."""
+    words = [w.encode() if w is not None else None for w in (source, target, kind)]
+    check(libc.mount(*words, ctypes.c_ulong(flags), data))
+
+
+def umount(path):
+    syscall("umount2", path.encode(), MNT_DETACH)
+
+
+def copy_over(path):
+    """The classic: a descriptor by name only, then the same file again for writing."""
+    fd = os.open(path, os.O_PATH)
+    write(f"/proc/self/fd/{fd}")
+
+
+def change_mode(path):
+    os.chmod(path, 0o777)
+
+
+def execute(path):
+    """Copy a program there, and run it."""
+    with open("/usr/bin/true", "rb") as source, open(path, "wb") as target:
+        target.write(source.read())
+    os.chmod(path, 0o755)
+    _run(path)
+
+
+def _run(program):
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.execve(program, ["true"], {})
+        except OSError as e:
+            os._exit(e.errno)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if code:
+        raise OSError(code, "execve")
+
+
+def execute_from_memory():
+    """Not refused, and SECURITY.md says so."""
+    fd = os.memfd_create("true")
+    with open("/usr/bin/true", "rb") as source:
+        os.write(fd, source.read())
+    _run(fd)
+
+
+def map_executable(path):
+    """Code from a file one wrote, as a library would be loaded."""
+    if path.startswith("/workspace"):
+        with open(path, "wb") as f:
+            f.write(b"\xc3" * 4096)
+    with open(path, "rb") as f:
+        mmap.mmap(f.fileno(), 4096, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)
+
+
+def link_out(target):
+    """A second name for a file, here, where one may write."""
+    os.link(target, f"/workspace/link-{os.getpid()}")
+
+
+def own_file(path):
+    create(path)
+    return path
+
+
+def climb(path):
+    """Out by way of .. from a descriptor of the root."""
+    fd = os.open("/", os.O_RDONLY)
+    os.fchdir(fd)
+    for _ in range(40):
+        os.chdir("..")
+    return read(path.lstrip("/"))
+
+
+def list_behind(path):
+    """What a directory holds beneath whatever is mounted on it."""
+    umount(path)
+    return names(path)
+
+
+def rename(path):
+    os.rename(path, path + ".old")
+
+
+def shadow(path):
+    """Replace a directory on the way to what is denied by one of one's own."""
+    os.rename(path, path + ".old")
+    os.mkdir(path)
+
+
+def lift(option, path):
+    """Is a protection missing? A mount that has it gives nothing."""
+    flags = {"noexec": os.ST_NOEXEC, "nosuid": os.ST_NOSUID, "nodev": os.ST_NODEV}
+    if os.statvfs(path).f_flag & flags[option]:
+        raise Nothing
+    return option
+
+
+def follow(path):
+    link = f"/workspace/follow-{os.getpid()}"
+    os.symlink(path, link)
+    return read(link)
+
+
+WRITABLE = ("/workspace", "/tmp", "/dev/shm", "/mnt/data")
+READ_ONLY = ("/", "/usr", "/usr/bin", "/usr/local", "/etc", "/dev", "/var", "/var/lib", "/run",
+             "/home", "/root", "/mnt", "/proc", "/sys", "/etc/ssl")
+SYSTEM_FILES = ("/usr/bin/python3", "/usr/bin/env", "/etc/passwd", "/etc/hosts",
+                "/etc/ld.so.cache", "/usr/lib/os-release")
+X = ["/workspace/x"]
+
+
+def slug(path):
+    return path.strip("/").replace("/", "_").replace(".", "_") or "root"
+
+
+ATTACKS = {
+    # The launcher and the interpreters (CVE-2019-5736).
+    "overwrite_self_exe": attack(copy_over, "/proc/self/exe", fails=(*WRITES, "ETXTBSY"),
+                                 control=["/workspace/hostile/harness.py"]),
+    "open_init_exe": attack(read, "/proc/1/exe", fails="EACCES", control=["/proc/self/exe"]),
+    "overwrite_init_exe": attack(copy_over, "/proc/1/exe", fails="EACCES",
+                                 control=["/workspace/hostile/harness.py"]),
+    **{f"overwrite_{slug(p)}": attack(write, p, fails=WRITES,
+                                      control=["/workspace/hostile/harness.py"])
+       for p in SYSTEM_FILES},
+    **{f"chmod_{slug(p)}": attack(change_mode, p, fails=("EROFS", "EPERM"),
+                                  control=["/workspace/hostile/harness.py"])
+       for p in ("/usr/bin/python3", "/", "/dev/null", "/proc/self/exe")},
+
+    # Nothing new where nothing belongs.
+    **{f"create_in_{slug(p)}": attack(create, f"{p.rstrip('/')}/belljar-x",
+                                      fails=(*WRITES, "ENOENT"), control=["/workspace/created"])
+       for p in READ_ONLY},
+    **{f"rename_{slug(p)}": attack(rename, p, fails=(*WRITES, "EBUSY", "EPERM", "EXDEV"),
+                                   control=[f"/workspace/hostile/{n}"])
+       for p, n in (("/proc", "border.py"), ("/etc/passwd", "procfs.py"))},
+    "shadow_an_ancestor": attack(shadow, "/etc", fails=(*WRITES, "EBUSY"),
+                                 control=["/workspace/hostile"]),
+    "hard_link_to_passwd": attack(link_out, "/etc/passwd", fails=("EXDEV", "EPERM"),
+                                  control=["/workspace/hostile"]),
+
+    # Out of the root.
+    "climb_out_to_file": attack(climb, "@file_root", fails="ENOENT", control=["/etc/passwd"]),
+    "climb_out_to_shadow": attack(climb, "/etc/shadow", fails="ENOENT",
+                                  control=["/etc/passwd"]),
+    **{f"read_{name}": attack(read, f"@{name}", fails="ENOENT", control=["/etc/passwd"],
+                              outside=True)
+       for name in ("file_root", "file_home", "file_tmp", "file_var", "file_run", "file_shm")},
+    **{f"follow_link_to_{name}": attack(follow, f"@{name}", fails="ENOENT",
+                                        control=["/etc/passwd"])
+       for name in ("file_root", "file_tmp")},
+    **{f"init_{what}": attack(names, f"/proc/1/{what}", fails="EACCES",
+                              control=[f"/proc/self/{what}"])
+       for what in ("root", "cwd")},
+
+    # Mounts: none can be made, changed or taken away.
+    "mount_tmpfs": attack(mount, "none", "/tmp", "tmpfs", fails="EPERM", outside=True),
+    "mount_proc": attack(mount, "none", "/tmp", "proc", fails="EPERM", outside=True),
+    "mount_sysfs": attack(mount, "none", "/tmp", "sysfs", fails="EPERM", outside=True),
+    "mount_cgroup2": attack(mount, "none", "/tmp", "cgroup2", fails="EPERM", outside=True),
+    "mount_overlay": attack(mount, "none", "/tmp", "overlay", fails="EPERM", outside=True),
+    "bind_root": attack(mount, "/", "/tmp", None, MS_BIND, fails="EPERM", outside=True),
+    "move_usr": attack(mount, "/usr", "/tmp", None, MS_MOVE, fails="EPERM", outside=True),
+    **{f"remount_{slug(p)}_writable": attack(mount, None, p, None, MS_REMOUNT | MS_BIND,
+                                             fails="EPERM", outside=True)
+       for p in ("/", "/usr", "/proc", "/dev")},
+    "remount_workspace_exec": attack(mount, None, "/tmp", None, MS_REMOUNT | MS_BIND,
+                                     fails="EPERM", outside=True),
+    "remount_workspace_larger": attack(mount, None, "/dev/shm", None, MS_REMOUNT, b"size=90%",
+                                       fails="EPERM", outside=True),
+    **{f"unmount_{slug(p)}": attack(umount, p, fails="EPERM", outside=True)
+       for p in ("/proc", "/proc/keys", "/proc/kallsyms", "/usr", "/dev", "/")},
+    "see_what_is_behind_proc": attack(list_behind, "/proc", fails="EPERM", outside=True),
+
+    # The writable ones give no code, no privilege, no device.
+    **{f"execute_in_{slug(p)}": attack(execute, p + "/true", fails="EACCES",
+                                       outside=p in ("/tmp", "/dev/shm"),
+                                       control=None if p in ("/tmp", "/dev/shm") else None)
+       for p in ("/tmp", "/dev/shm")},
+    "map_code_from_workspace": attack(map_executable, "/workspace/code", fails="EPERM",
+                                      control=["/usr/bin/true"]),
+    **{f"{option}_missing_on_{slug(p)}": attack(lift, option, p, fails="nothing",
+                                                control=[option, "/usr"] if option == "noexec"
+                                                else [option, "/dev/pts"] if option == "nodev"
+                                                else None, outside=option == "nosuid")
+       for p in WRITABLE for option in ("noexec", "nosuid", "nodev")},
+}
+
+if __name__ == "__main__":
+    main(ATTACKS)
