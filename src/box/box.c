@@ -51,8 +51,7 @@ static bool has_capability(unsigned cap)
 	return data[cap / 32].effective & (1u << (cap % 32));
 }
 
-/* Root of the host, not of some container: every uid is ours to give. */
-static bool is_privileged(void)
+bool box_is_privileged(void)
 {
 	char map[256];
 	char inside[16], outside[16], size[16];
@@ -66,13 +65,26 @@ static bool is_privileged(void)
 	       streq(outside, "0") && streq(size, "4294967295");
 }
 
-static int write_own_map(const char *path, unsigned id, struct err *err)
+static int write_own_map(const char *path, unsigned inside, unsigned id, struct err *err)
 {
 	char line[64];
 
-	(void)snprintf(line, sizeof(line), "%u %u 1\n", id, id);
+	(void)snprintf(line, sizeof(line), "%u %u 1\n", inside, id);
 	int r = fd_write_text(AT_FDCWD, path, line);
 	return r < 0 ? err_set(err, r, "write %s", path) : 0;
+}
+
+/* Whoever is not mapped looks from inside like one user, whom the kernel calls the
+ * overflow uid: 65534, nobody. Who has that number himself must get another one, or
+ * he could not be told from strangers. */
+static unsigned uid_inside(unsigned uid)
+{
+	char text[16];
+	uint64_t overflow = 65534;
+
+	if (fd_read_text(AT_FDCWD, "/proc/sys/kernel/overflowuid", text, sizeof(text)) > 0)
+		(void)str_parse_u64(text, UINT32_MAX, &overflow);
+	return uid == overflow ? uid ^ 1u : uid;
 }
 
 /* A plain user becomes the master of a user namespace with nobody else in it. */
@@ -86,8 +98,8 @@ static int enter_own_namespace(struct err *err)
 	int r = fd_write_text(AT_FDCWD, "/proc/self/setgroups", "deny");
 	if (r < 0)
 		return err_set(err, r, "deny setgroups");
-	r = write_own_map("/proc/self/uid_map", uid, err);
-	return r < 0 ? r : write_own_map("/proc/self/gid_map", gid, err);
+	r = write_own_map("/proc/self/uid_map", uid_inside(uid), uid, err);
+	return r < 0 ? r : write_own_map("/proc/self/gid_map", gid, gid, err);
 }
 
 /* Root changes its effective uid for the moment of each clone. Its capabilities
@@ -115,7 +127,7 @@ static bool forbid_dumps(void)
 
 int box_host_init(struct box_host *host, const char *profile, size_t profile_size, struct err *err)
 {
-	*host = (struct box_host){ .privileged = is_privileged(), .home_ns_fd = -1 };
+	*host = (struct box_host){ .privileged = box_is_privileged(), .home_ns_fd = -1 };
 	int r = profile_compile(profile ? profile : profile_default,
 		profile ? profile_size : profile_default_size, &host->filter, err);
 

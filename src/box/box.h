@@ -33,6 +33,10 @@ struct box {
 	uid_t uid;      /* on the host */
 };
 
+/* Is this the root of the host, not of some container? Then every uid is ours to give,
+ * and boxes get one that owns nothing. */
+bool box_is_privileged(void);
+
 /* Find out what this host offers and prepare it. Call once, single-threaded;
  * `profile` is a seccomp profile in Docker's format or NULL for ours. */
 int box_host_init(struct box_host *host, const char *profile, size_t profile_size, struct err *err);

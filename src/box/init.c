@@ -37,6 +37,7 @@
 #include "box/cgroup.h"
 #include "box/files.h"
 #include "box/guest.h"
+#include "box/program.h"
 #include "box/sample.h"
 #include "box/step.h"
 #include "ipc/cur.h"
@@ -335,6 +336,8 @@ static void get_ready(struct init *in, struct step_context *c)
 
 	if (r == 0)
 		r = run_steps(c, early_steps, ARRAY_SIZE(early_steps), &err);
+	if (r == 0)
+		r = program_forget_arguments(&err);
 	if (r < 0)
 		give_up(REASON_PROVISION_FAILED, r, &err);
 	tie_to_keeper();

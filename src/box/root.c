@@ -268,6 +268,9 @@ static int fill_host(int dir_fd, struct err *err)
 	return r < 0 ? r : add_host_etc(dir_fd, err);
 }
 
+/* Read-only holds for the node, its owner and mode, not for what is written into it. */
+#define DEVICE (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC)
+
 /* A device node, or where we may not make one, the host's own bound in place. */
 static int add_device(int dev_fd, const struct device *d, bool privileged, struct err *err)
 {
@@ -284,7 +287,7 @@ static int add_device(int dev_fd, const struct device *d, bool privileged, struc
 	(void)snprintf(from, sizeof(from), "/dev/%s", d->name);
 	int r = write_file(dev_fd, d->name, "", err);
 	if (r == 0)
-		r = clone_tree(AT_FDCWD, from, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, &tree, err);
+		r = clone_tree(AT_FDCWD, from, DEVICE, &tree, err);
 	return r < 0 ? r : attach(tree, dev_fd, d->name, err);
 }
 

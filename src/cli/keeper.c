@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "box/program.h"
 #include "cli/command.h"
 #include "cli/option.h"
 #include "keeper/keeper.h"
@@ -60,7 +61,9 @@ static int run(const struct command *self, int argc, char **argv)
 			.lifeline_fd = v.lifeline_fd == NONE ? -1 : (int)v.lifeline_fd,
 		};
 		log_set_level(level);
-		r = keeper_serve(&keeper, &err);
+		r = program_seal(&err);
+		if (r == 0)
+			r = keeper_serve(&keeper, &err);
 	}
 	if (r >= 0)
 		return 0;

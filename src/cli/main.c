@@ -1,7 +1,9 @@
 /* The program's front: finds the subcommand and runs it. */
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -65,8 +67,22 @@ static int refuse_command(const char *name)
 	return EXIT_OURS;
 }
 
+/* Who starts us without a stdin, stdout or stderr must not find that what we open
+ * takes their place, and gets what was meant for them. */
+static void hold_standard_descriptors(void)
+{
+	int fd;
+
+	do {
+		fd = open("/dev/null", O_RDWR);
+	} while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		(void)close(fd);
+}
+
 int main(int argc, char **argv)
 {
+	hold_standard_descriptors();
 	if (argc < 2) {
 		print_help();
 		return EXIT_OURS;

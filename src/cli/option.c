@@ -126,6 +126,8 @@ static int parse_one(
 	int r = kinds[row->kind].set((char *)values + row->offset, value);
 	if (r == -ERANGE)
 		return err_set(err, r, "option %s: '%s' is out of range", row->name, value);
+	if (r == -E2BIG)
+		return err_set(err, r, "option %s is given too often", row->name);
 	if (r < 0)
 		return err_set(err, r, "option %s: '%s' is not %s", row->name, value,
 			kinds[row->kind].form);

@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/cleanup.h"
@@ -28,6 +29,35 @@ static const struct {
 	[BELLJAR_EXEC_FAILED] = { "exec_failed", "failed" },
 	[BELLJAR_POLICY_DENIED] = { "policy_denied", "failed" },
 };
+
+static size_t sequence_size(const char *text)
+{
+	for (size_t n = 1; n <= strnlen(text, 4); n++) {
+		json_t *sequence = json_stringn(text, n);
+
+		if (!sequence)
+			continue;
+		json_decref(sequence);
+		return n;
+	}
+	return 0;
+}
+
+/* A sentence may repeat bytes that are no UTF-8, or be cut in the middle of some:
+ * each of those becomes U+FFFD, since losing the sentence would be worse. */
+static json_t *sentence_json(const char *text)
+{
+	AUTO_FREE char *mended = xcalloc(strlen(text) + 1, 3);
+	char *to = mended;
+
+	while (*text) {
+		size_t n = sequence_size(text);
+
+		to = mempcpy(to, n ? text : "\xef\xbf\xbd", n ? n : 3);
+		text += n ? n : 1;
+	}
+	return json_string(mended);
+}
 
 static json_t *time_json(uint64_t ns)
 {
@@ -131,9 +161,9 @@ static json_t *facets_json(uint64_t mask)
 static void add_result(json_t *object, const struct belljar_result *r)
 {
 	json_t *more = json_pack(
-		"{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:I, s:I}", "phase",
-		words[r->outcome].phase, "reason_code", words[r->outcome].reason, "message",
-		r->message, "exit_code",
+		"{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:I, s:I, s:b}",
+		"phase", words[r->outcome].phase, "reason_code", words[r->outcome].reason,
+		"message", sentence_json(r->message), "exit_code",
 		r->exit_code < 0 ? json_null() : json_integer(r->exit_code), "signal",
 		r->signal ? json_integer(r->signal) : json_null(), "created_at",
 		time_json(r->created_ns), "started_at", time_json(r->started_ns), "finished_at",
@@ -156,9 +186,9 @@ void result_json_print(const struct belljar_result *result, const struct belljar
 		add_result(object, result);
 	else
 		(void)json_object_update_new(
-			object, json_pack("{s:s, s:s, s:s, s:n, s:n}", "phase", "failed",
+			object, json_pack("{s:s, s:s, s:o, s:n, s:n}", "phase", "failed",
 					"reason_code", "infrastructure_error", "message",
-					error->text, "exit_code", "signal"));
+					sentence_json(error->text), "exit_code", "signal"));
 	add_text(object, "stdout", out);
 	add_text(object, "stderr", err);
 	AUTO_FREE char *text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(9));

@@ -2,8 +2,10 @@
  * library that others link against. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,8 +46,10 @@ struct run_values {
 	bool json;
 	bool quiet;
 	bool no_tty;
+	bool no_grace;
 };
 
+#define NOT_GIVEN UINT64_MAX
 #define AT(field) offsetof(struct run_values, field)
 
 static const struct option_row options[] = {
@@ -82,6 +86,41 @@ static const struct option_row options[] = {
 	{ 0 },
 };
 
+static bool is_amount(const struct option_row *row)
+{
+	return row->kind == OPTION_BYTES || row->kind == OPTION_DURATION ||
+	       row->kind == OPTION_MILLI || row->kind == OPTION_NUMBER;
+}
+
+static uint64_t *amount_at(struct run_values *v, const struct option_row *row)
+{
+	return (uint64_t *)((char *)v + row->offset);
+}
+
+static void forget_amounts(struct run_values *v)
+{
+	for (const struct option_row *row = options; row->name; row++) {
+		if (is_amount(row))
+			*amount_at(v, row) = NOT_GIVEN;
+	}
+}
+
+/* To the library zero means the default; to a person it means zero. */
+static int check_amounts(struct run_values *v, struct err *err)
+{
+	v->no_grace = v->grace_ms == 0;
+	for (const struct option_row *row = options; row->name; row++) {
+		if (!is_amount(row))
+			continue;
+		uint64_t *value = amount_at(v, row);
+		if (*value == 0 && value != &v->grace_ms)
+			return err_set(err, -EINVAL, "option %s: 0 is too little", row->name);
+		if (*value == NOT_GIVEN)
+			*value = 0;
+	}
+	return 0;
+}
+
 /* One invocation: the options, what was made of them, and the run. */
 struct invocation {
 	struct belljar_listener listener; /* first: the listener is this */
@@ -99,8 +138,10 @@ struct invocation {
 	struct capture_text err;
 	struct belljar_task *running;
 	int interrupts;
-	int stop_signal; /* that made us stop it; 0 for none */
+	atomic_int stop_signal; /* that made us stop it; 0 for none */
+	int output_error;       /* errno of a write that failed; 0 for none */
 	pthread_t signal_thread;
+	atomic_bool done;
 };
 
 static void append(struct capture_text *text, const char *data, size_t size)
@@ -119,24 +160,53 @@ static void append(struct capture_text *text, const char *data, size_t size)
 	text->size += n;
 }
 
+/* Write all, also to a descriptor that somebody else made non-blocking. */
+static int write_output(int fd, const char *data, size_t size)
+{
+	struct pollfd writable = { .fd = fd, .events = POLLOUT };
+
+	while (size > 0) {
+		ssize_t n = write(fd, data, size);
+
+		if (n < 0 && errno == EAGAIN)
+			(void)poll(&writable, 1, -1);
+		else if (n < 0 && errno != EINTR)
+			return -errno;
+		data += n > 0 ? n : 0;
+		size -= n > 0 ? (size_t)n : 0;
+	}
+	return 0;
+}
+
 static void on_event(struct belljar_listener *self, const struct belljar_event *event)
 {
 	struct invocation *in = (struct invocation *)self;
 	bool is_err = event->kind == BELLJAR_EVENT_STDERR;
 
-	if (event->kind != BELLJAR_EVENT_STDOUT && !is_err)
+	if ((event->kind != BELLJAR_EVENT_STDOUT && !is_err) || in->output_error)
 		return;
-	if (in->v.json)
+	if (in->v.json) {
 		append(is_err ? &in->err : &in->out, event->data, event->size);
+		return;
+	}
+	int r = write_output(is_err ? STDERR_FILENO : STDOUT_FILENO, event->data, event->size);
 	/* Nobody reads any more: as for any program in a pipe, that is the end. */
-	else if (fd_write_full(is_err ? STDERR_FILENO : STDOUT_FILENO, event->data, event->size) <
-		 0) {
-		in->stop_signal = SIGPIPE;
+	if (r < 0) {
+		in->output_error = -r;
 		belljar_task_stop(in->running);
 	}
 }
 
-static const int handled_signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGUSR1 };
+static const int handled_signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGUSR1,
+	SIGUSR2 };
+
+/* Signals that mean the guest and not us. */
+static bool is_for_guest(struct invocation *in, int sig)
+{
+	if (sig == SIGINT)
+		return in->interrupts++ == 0; /* the second Ctrl-C means us */
+	return sig == SIGQUIT || sig == SIGUSR1 || sig == SIGUSR2;
+}
 
 static void fill_signals(sigset_t *set)
 {
@@ -145,7 +215,6 @@ static void fill_signals(sigset_t *set)
 		(void)sigaddset(set, handled_signals[i]);
 }
 
-/* The guest gets the first Ctrl-C, as it would outside; the second means us. */
 static void on_signal(struct invocation *in, int sig)
 {
 	unsigned rows, columns;
@@ -155,14 +224,14 @@ static void on_signal(struct invocation *in, int sig)
 		(void)belljar_task_resize(in->running, rows, columns);
 		return;
 	}
-	bool forward = sig == SIGQUIT || (sig == SIGINT && in->interrupts++ == 0);
-	if (forward && belljar_task_signal(in->running, sig) == 0)
+	if (is_for_guest(in, sig) && belljar_task_signal(in->running, sig) == 0)
+		return;
+	if (sig == SIGUSR1 || sig == SIGUSR2)
 		return;
 	in->stop_signal = sig;
 	belljar_task_stop(in->running);
 }
 
-/* SIGUSR1 is ours: it ends the thread. */
 static void *signal_main(void *arg)
 {
 	struct invocation *in = arg;
@@ -170,7 +239,7 @@ static void *signal_main(void *arg)
 	int sig;
 
 	fill_signals(&set);
-	while (sigwait(&set, &sig) == 0 && sig != SIGUSR1)
+	while (sigwait(&set, &sig) == 0 && !in->done)
 		on_signal(in, sig);
 	return NULL;
 }
@@ -254,9 +323,9 @@ static int add_copy_in(struct invocation *in, const char *text, struct err *err)
 	const char *slash = strrchr(source, '/');
 	const char *name = colon ? colon + 1 : slash ? slash + 1 : source;
 	name = str_after(name, "/workspace/") ? str_after(name, "/workspace/") : name;
+	in->files[in->n_files++] = (struct belljar_file){ .name = name, .host_path = source };
 	if (!*name || streq(name, ".") || streq(name, ".."))
 		return err_set(err, -EINVAL, "--copy-in %s: say what to call it, as SRC:DST", text);
-	in->files[in->n_files++] = (struct belljar_file){ .name = name, .host_path = source };
 	return 0;
 }
 
@@ -317,6 +386,7 @@ static void fill_task(struct invocation *in, bool source_was_stdin)
 	t->limits = (struct belljar_limits){
 		.timeout_ms = v->timeout_ms,
 		.grace_ms = v->grace_ms,
+		.no_grace = v->no_grace,
 		.memory_bytes = v->memory,
 		.cpu_milli = v->cpu_milli,
 		.pids = v->pids,
@@ -387,22 +457,45 @@ static void tell_unenforced(const struct invocation *in, uint64_t enforced)
 		complain("not enforced on this host: %s (belljar doctor explains)", names);
 }
 
-static int report(struct invocation *in, const struct belljar_result *r)
+static void tell(const struct belljar_result *r)
 {
 	const char *headline =
 		(size_t)r->outcome < ARRAY_SIZE(headlines) ? headlines[r->outcome] : NULL;
 
-	if (in->v.json) {
-		result_json_print(r, NULL, &in->out, &in->err);
-	} else {
-		if (headline)
-			complain("%s: %s", headline, r->message);
-		if (r->capture_incomplete && r->started_ns)
-			complain("it ended before all files could be captured");
-		if (r->skipped_files > 0)
-			complain("%llu captured files passed the limit and were left out",
-				(unsigned long long)r->skipped_files);
+	if (headline)
+		complain("%s: %s", headline, r->message);
+	if (r->capture_incomplete && r->started_ns)
+		complain("not all files could be captured%s%s",
+			str_after(r->message, "capture: ") ? ": " : "",
+			str_after(r->message, "capture: ") ? str_after(r->message, "capture: ")
+							   : "");
+	if (r->skipped_files > 0)
+		complain("%llu captured files passed the limit and were left out",
+			(unsigned long long)r->skipped_files);
+}
+
+/* Output that is lost makes any end a failure. */
+static int tell_lost_output(int error)
+{
+	if (error == EPIPE) {
+		complain("stopped: nobody reads its output");
+		return 128 + SIGPIPE;
 	}
+	complain("cannot write the output: %s", strerror(error));
+	return EXIT_OURS;
+}
+
+static int report(struct invocation *in, const struct belljar_result *r)
+{
+	if (in->output_error)
+		return tell_lost_output(in->output_error);
+	if (!in->v.json) {
+		tell(r);
+		return status_of(in, r);
+	}
+	result_json_print(r, NULL, &in->out, &in->err);
+	if (fflush(stdout) != 0 || ferror(stdout))
+		return tell_lost_output(errno);
 	return status_of(in, r);
 }
 
@@ -431,6 +524,7 @@ static int execute(struct invocation *in, struct belljar_sandbox *sandbox)
 		terminal_make_raw();
 	int r = belljar_task_execute(in->running, &in->listener, &result, &error);
 	terminal_restore();
+	in->done = true;
 	(void)pthread_kill(in->signal_thread, SIGUSR1);
 	(void)pthread_join(in->signal_thread, NULL);
 	belljar_task_free(in->running);
@@ -461,10 +555,13 @@ static int run(const struct command *self, int argc, char **argv)
 {
 	struct invocation in = { .listener = { .on_event = on_event } };
 	struct err err = { 0 };
-	int first = option_parse(self, argc, argv, &in.v, &err);
 
+	forget_amounts(&in.v);
+	int first = option_parse(self, argc, argv, &in.v, &err);
 	if (first == 0)
 		return EXIT_SUCCESS;
+	if (first > 0 && check_amounts(&in.v, &err) < 0)
+		first = err.code;
 	if (first < 0) {
 		complain("%s", err.text);
 		return EXIT_OURS;

@@ -7,9 +7,17 @@
 static struct termios saved;
 static bool is_raw;
 
+/* Taking a terminal from the background would stop us; a foreign one has no group. */
+static bool is_in_background(void)
+{
+	pid_t group = tcgetpgrp(STDIN_FILENO);
+
+	return group >= 0 && group != getpgrp();
+}
+
 bool terminal_is_there(void)
 {
-	return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+	return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && !is_in_background();
 }
 
 void terminal_size(unsigned *ret_rows, unsigned *ret_columns)

@@ -2,7 +2,8 @@
 #pragma once
 #include <stdbool.h>
 
-/* True when both stdin and stdout are a terminal. */
+/* True when both stdin and stdout are a terminal, and it is ours to take: not that
+ * of a shell in whose background we run. */
 bool terminal_is_there(void);
 
 /* Its size; 24 by 80 when it does not say. */

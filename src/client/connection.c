@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -55,16 +56,18 @@ static _Noreturn void exec_keeper(
 	/* Out of the way of 3 and 4 first, whatever they are. */
 	int listen_copy = fcntl(listen_fd, F_DUPFD, 10);
 	int lifeline_copy = fcntl(lifeline_fd, F_DUPFD, 10);
+	int null_fd = open("/dev/null", O_RDWR);
 
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	/* A keeper that shares the terminal's group would be hit by its Ctrl-C. */
 	(void)setsid();
-	if (dup2(listen_copy, 3) == 3 && dup2(lifeline_copy, 4) == 4) {
-		(void)close(listen_copy);
-		(void)close(lifeline_copy);
+	/* Of what the caller holds open it gets nothing but where to log to: it would
+	 * keep pipes open whose other end waits for that. */
+	if (null_fd >= 0 && dup2(listen_copy, 3) == 3 && dup2(lifeline_copy, 4) == 4 &&
+		dup2(null_fd, 0) == 0 && dup2(null_fd, 1) == 1 &&
+		syscall(SYS_close_range, 5u, ~0u, 0u) == 0)
 		(void)execv(program, (char *const *)argv);
-	}
 	_exit(127);
 }
 

@@ -114,6 +114,15 @@ static int send_files(struct execution *e, struct err *err)
 	return r == -EPIPE || r == -ECONNRESET ? 0 : r;
 }
 
+static void end_input(struct execution *e)
+{
+	e->input_ended = true;
+	e->n_pending = 0;
+	/* A terminal stays open for its output. */
+	if (!e->task->spec.tty)
+		close_fdp(&e->fds[CHANNEL_STDIN]);
+}
+
 static int on_started(struct execution *e, struct cur *c, struct frame *f, struct err *err)
 {
 	char id[RUN_ID_SIZE + 1];
@@ -133,6 +142,8 @@ static int on_started(struct execution *e, struct cur *c, struct frame *f, struc
 			(void)fd_set_nonblock(e->fds[polled[i]], true);
 	}
 	e->started = true;
+	if (e->n_pending == 0 && e->task->input_fd < 0)
+		end_input(e); /* there is none, and the guest is to see that */
 	publish(e, e->keeper_fd, e->fds[CHANNEL_TTY]);
 	emit(e, BELLJAR_EVENT_STARTED, NULL, 0);
 	return e->fds[CHANNEL_FILES] >= 0 ? send_files(e, err) : 0;
@@ -231,15 +242,6 @@ static void on_capture(struct execution *e)
 static int *input_channel(struct execution *e)
 {
 	return &e->fds[e->task->spec.tty ? CHANNEL_TTY : CHANNEL_STDIN];
-}
-
-static void end_input(struct execution *e)
-{
-	e->input_ended = true;
-	e->n_pending = 0;
-	/* A terminal stays open for its output. */
-	if (!e->task->spec.tty)
-		close_fdp(&e->fds[CHANNEL_STDIN]);
 }
 
 static void write_input(struct execution *e)

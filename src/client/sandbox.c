@@ -1,6 +1,7 @@
 #include "client/sandbox.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,15 +64,33 @@ static int find_keeper(
 	return connection_start_keeper(find_program(options), s->root, &s->own, err);
 }
 
-int sandbox_take_connection(struct belljar_sandbox *s, uint8_t *buffer, int *ret, struct err *err)
+static bool is_alive(int fd)
 {
-	AUTO_FD fd = -1;
-	uint64_t facets;
+	struct pollfd p = { .fd = fd };
+
+	return poll(&p, 1, 0) == 0; /* nothing to say, and nobody hung up */
+}
+
+/* One of a keeper that is still there: a service may have been restarted. */
+static int take_idle(struct belljar_sandbox *s)
+{
+	int fd = -1;
 
 	(void)pthread_mutex_lock(&s->lock);
-	if (s->n_idle > 0)
+	while (fd < 0 && s->n_idle > 0) {
 		fd = s->idle[--s->n_idle];
+		if (!is_alive(fd))
+			close_fdp(&fd);
+	}
 	(void)pthread_mutex_unlock(&s->lock);
+	return fd;
+}
+
+int sandbox_take_connection(struct belljar_sandbox *s, uint8_t *buffer, int *ret, struct err *err)
+{
+	AUTO_FD fd = take_idle(s);
+	uint64_t facets;
+
 	if (fd < 0) {
 		int r = connect_once(s, &fd, err);
 		if (r == 0)

@@ -215,8 +215,7 @@ TEST(a_full_socket_says_so)
 	CHECK(n_sent > 0);
 }
 
-TESTS(UNIT(a_message_arrives_with_its_payload),
-	UNIT(descriptors_arrive_in_order_and_close_on_exec),
+TESTS(UNIT(a_message_arrives_with_its_payload), UNIT(descriptors_arrive_in_order_and_close_on_exec),
 	UNIT(too_many_descriptors_are_all_closed), UNIT(descriptors_of_a_bad_message_are_closed),
 	UNIT(short_messages_are_no_messages), UNIT(messages_have_a_largest_size),
 	UNIT(a_payload_that_passed_its_limit_is_not_sent),

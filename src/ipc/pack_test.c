@@ -26,7 +26,7 @@ static int on_begin(struct pack_sink *sink, const struct pack_entry *e, struct e
 	struct recorder *r = (struct recorder *)sink;
 	char line[64];
 
-	(void)snprintf(line, sizeof(line), "%c %s %o %llu:", e->kind, e->name, e->mode,
+	(void)snprintf(line, sizeof(line), "%c %.20s %o %llu:", e->kind, e->name, e->mode,
 		(unsigned long long)e->size);
 	put_bytes(&r->log, line, strlen(line));
 	return count_call(r, err);

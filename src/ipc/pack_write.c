@@ -189,6 +189,7 @@ static int read_names(int dir_fd, struct names *names, struct err *err)
 
 	if (!dir)
 		return err_errno(err, "list a directory");
+	rewinddir(dir); /* the copy shares its place with who read before */
 	while (r == 0 && (entry = readdir(dir))) {
 		if (streq(entry->d_name, ".") || streq(entry->d_name, ".."))
 			continue;

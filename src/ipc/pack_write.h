@@ -23,7 +23,8 @@ int pack_write_bytes(struct pack_writer *w, const char *name, uint32_t mode, con
 int pack_write_file(struct pack_writer *w, const char *name, int fd, struct err *err);
 
 /* The open directory `dir_fd` with everything below it, as `prefix`/... or, when
- * that is empty, what is below it at the top. Sorted by name, so that equal trees give equal streams. */
+ * that is empty, what is below it at the top. Sorted by name, so that equal trees give equal
+ * streams. */
 int pack_write_tree(struct pack_writer *w, const char *prefix, int dir_fd, struct err *err);
 
 /* The end mark; without it the other side calls the stream cut short. */

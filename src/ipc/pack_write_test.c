@@ -90,7 +90,8 @@ static void grow(int dir_fd, uint64_t *seed, int depth)
 			for (size_t j = 0; j < size; j++)
 				text[j] = (char)random_between(seed, 1, 255);
 			scratch_write(dir_fd, name, text);
-			CHECK_EQ(fchmodat(dir_fd, name, 0600 | (mode_t)random_below(seed, 64), 0), 0);
+			CHECK_EQ(fchmodat(dir_fd, name, 0600 | (mode_t)random_below(seed, 64), 0),
+				0);
 		}
 	}
 }
@@ -142,13 +143,13 @@ TEST(random_trees_come_out_as_they_went_in)
 {
 	mode_t old = umask(0);
 
-	for (uint64_t seed = 1; seed <= 20; seed++) {
+	for (uint64_t tree = 1; tree <= 20; tree++) {
 		SCRATCH(from);
 		SCRATCH(to);
-		uint64_t state = seed;
+		uint64_t seed = tree;
 		struct pack_writer w = { .max_bytes = UINT64_MAX };
 
-		grow(from.fd, &state, 0);
+		grow(from.fd, &seed, 0);
 		begin(to.fd, &w);
 		CHECK_EQ(pack_write_tree(&w, "", from.fd, NULL), 0);
 		CHECK_EQ(pack_write_end(&w, NULL), 0);

@@ -142,8 +142,8 @@ TEST(what_is_in_the_way_is_an_error_that_names_it)
 		SAMPLE(s);
 		struct err err = { 0 };
 
-		sample_head(&s, cases[i].kind, cases[i].name, 0755,
-			cases[i].kind == PACK_DIR ? 0 : 1);
+		sample_head(
+			&s, cases[i].kind, cases[i].name, 0755, cases[i].kind == PACK_DIR ? 0 : 1);
 		if (cases[i].kind != PACK_DIR)
 			put_u8(&s.out, 'x');
 		sample_end(&s);

@@ -145,6 +145,13 @@ int boxes_take(struct keeper *k, const struct root *root, const struct limits *l
 	return 0;
 }
 
+void boxes_kill(const struct boxed *b)
+{
+	if (b->cgroup)
+		(void)cgroup_kill(b->cgroup);
+	box_kill(&b->box);
+}
+
 void boxes_retire(struct keeper *k, struct boxed *b)
 {
 	if (!b)

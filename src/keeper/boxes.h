@@ -30,6 +30,10 @@ struct boxed {
 int boxes_take(struct keeper *k, const struct root *root, const struct limits *limits,
 	struct boxed **ret, struct err *err);
 
+/* Kill what lives in it, one by one: a guest can make its init so slow, by the priority
+ * it gives it, that waiting for init to take the others along would take too long. */
+void boxes_kill(const struct boxed *b);
+
 /* Kill what lives in it, and get rid of it when nobody waits. NULL is allowed. */
 void boxes_retire(struct keeper *k, struct boxed *b);
 

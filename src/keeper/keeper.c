@@ -60,7 +60,7 @@ static int read_peer(int fd, struct ucred *ret)
 
 static void on_connect(struct keeper *k, void *owner, uint32_t events)
 {
-	struct ucred peer;
+	struct ucred peer = { 0 };
 	AUTO_FD fd = accept4(k->listen.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 	(void)owner;
@@ -100,6 +100,8 @@ static int watch_signals(struct keeper *k, struct err *err)
 	(void)sigaddset(&set, SIGINT);
 	(void)sigprocmask(SIG_BLOCK, &set, NULL);
 	(void)signal(SIGPIPE, SIG_IGN);
+	/* Ignored, as who started us may have left it, it would hide how a box ends. */
+	(void)signal(SIGCHLD, SIG_DFL);
 	int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (fd < 0)
 		return err_errno(err, "watch signals");
@@ -194,12 +196,15 @@ static int prepare_host(struct keeper *k, const char *profile_path, struct err *
 	AUTO_FREE char *profile = NULL;
 	size_t size = 0;
 	struct root *root = NULL;
+	bool serves_self = k->uid == geteuid();
 	int r = profile_path ? load_profile(profile_path, &profile, &size, err) : 0;
 
 	if (r == 0)
 		r = box_host_init(&k->host, profile, size, err);
 	if (r < 0)
 		return r;
+	if (serves_self)
+		k->uid = geteuid(); /* in a namespace it may have another number */
 	k->facets = k->host.facets | cgroup_host_facets(k->cgroups);
 	/* A plain user's keeper is in another mount namespace only now, and can take
 	 * nothing into a box that it opened before. */

@@ -14,6 +14,7 @@
 #include "keeper/boxes.h"
 
 struct cgroup_host;
+struct cgroup_stats;
 struct cur;
 struct err;
 struct keeper;
@@ -147,8 +148,10 @@ void run_orphan(struct keeper *k, struct run *r); /* its peer is gone */
 void run_close(struct keeper *k, struct run *r);  /* forget it; kills what lives */
 void run_on_deadline(struct keeper *k, struct run *r);
 
-/* verdict.c: how it ended, from all that is known. */
-void verdict_reach(struct keeper *k, struct run *r);
+/* verdict.c: how it ended, from all that is known; the second is the part that does
+ * not look at the box, with what its cgroup counted. */
+void verdict_reach(struct run *r);
+void verdict_decide(struct run *r, const struct cgroup_stats *stats);
 
 /* images.c */
 int images_find_root(struct keeper *k, const char *image, struct root **ret, struct err *err);

@@ -31,7 +31,8 @@ static void on_readable(struct keeper *k, void *owner, uint32_t events)
 		if (r == 0)
 			return;
 	}
-	if (r < 0)
+	/* A client that died with something unread is no event, only gone. */
+	if (r < 0 && r != -ECONNRESET)
 		log_warn("event=bad_ipc uid=%u: dropping a client: %s", (unsigned)p->uid,
 			strerror(-r));
 	peer_close(k, p);

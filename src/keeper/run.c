@@ -31,6 +31,9 @@
 #define ENDING_MS  5000
 #define CAPTURE_MS 120000
 
+/* A guest may run before we have heard so. Until then a cancel is given this long. */
+#define STARTING_GRACE_MS 100
+
 struct run *run_find(struct keeper *k, const char *id)
 {
 	for (struct run *r = k->runs; r; r = r->next) {
@@ -43,6 +46,16 @@ struct run *run_find(struct keeper *k, const char *id)
 static void set_deadline(struct run *r, uint64_t from_ns, uint64_t ms)
 {
 	r->deadline_ns = from_ns + ms * NS_PER_MS;
+}
+
+/* The same, unless it is to end earlier already. */
+static void shorten_deadline(struct run *r, uint64_t from_ns, uint64_t ms)
+{
+	uint64_t before = r->deadline_ns;
+
+	set_deadline(r, from_ns, ms);
+	if (before && before < r->deadline_ns)
+		r->deadline_ns = before;
 }
 
 static void tell(struct keeper *k, struct run *r, uint32_t type, const struct put *payload)
@@ -118,7 +131,7 @@ static void kill_guest(struct run *r)
 	uint64_t now = clock_monotonic_ns();
 
 	if (r->state == RUN_STARTING || r->kill_sent) {
-		box_kill(&r->boxed->box);
+		boxes_kill(r->boxed);
 		r->killed = true;
 		r->deadline_ns = 0;
 		return;
@@ -128,12 +141,13 @@ static void kill_guest(struct run *r)
 	set_deadline(r, now, ENDING_MS);
 }
 
+/* A box that is starting reads this as soon as it has a guest. */
 void run_signal(struct keeper *k, struct run *r, int sig)
 {
 	struct put out;
 
 	(void)k;
-	if (r->state != RUN_RUNNING)
+	if (r->state != RUN_STARTING && r->state != RUN_RUNNING)
 		return;
 	put_init(&out, 64);
 	put_u32(&out, (uint32_t)sig);
@@ -146,12 +160,15 @@ void run_cancel(struct keeper *k, struct run *r, enum cause cause)
 	if (r->state == RUN_ENDED || r->cause != CAUSE_NONE)
 		return;
 	r->cause = cause;
-	if (r->state != RUN_RUNNING || r->limits.grace_ms == 0 || cause == CAUSE_CLIENT_GONE) {
+	if (r->state == RUN_ENDING || r->limits.grace_ms == 0 || cause == CAUSE_CLIENT_GONE) {
 		kill_guest(r);
 		return;
 	}
 	run_signal(k, r, SIGTERM);
-	set_deadline(r, clock_monotonic_ns(), r->limits.grace_ms);
+	run_signal(k, r, SIGCONT); /* a stopped guest would not hear it */
+	bool starting = r->state == RUN_STARTING && r->limits.grace_ms > STARTING_GRACE_MS;
+	shorten_deadline(
+		r, clock_monotonic_ns(), starting ? STARTING_GRACE_MS : r->limits.grace_ms);
 }
 
 static enum cause cause_of_deadline(const struct run *r)
@@ -185,6 +202,8 @@ static int on_box_running(struct keeper *k, struct run *r, struct cur *c)
 	r->result.started_ns = clock_realtime_ns() - (clock_monotonic_ns() - r->started_mono_ns);
 	r->state = RUN_RUNNING;
 	set_deadline(r, r->started_mono_ns, r->limits.timeout_ms);
+	if (r->cause == CAUSE_CANCEL)
+		shorten_deadline(r, r->started_mono_ns, r->limits.grace_ms);
 	tell_running(k, r);
 	return 0;
 }
@@ -288,7 +307,7 @@ static void finish(struct keeper *k, struct run *r)
 	if (!r->ended_mono_ns)
 		r->ended_mono_ns = clock_monotonic_ns();
 	r->result.ended_ns = clock_realtime_ns() - (clock_monotonic_ns() - r->ended_mono_ns);
-	verdict_reach(k, r);
+	verdict_reach(r);
 	r->state = RUN_ENDED;
 	r->deadline_ns = 0;
 	boxes_retire(k, TAKE(r->boxed));
@@ -335,7 +354,7 @@ static void on_control(struct keeper *k, void *owner, uint32_t events)
 		}
 		if (n < 0 && n != -ECONNRESET) {
 			log_warn("event=bad_ipc run=%s: its init misbehaves, killing it", r->id);
-			box_kill(&r->boxed->box);
+			boxes_kill(r->boxed);
 			r->killed = true;
 		}
 		await_end(k, r);
@@ -354,7 +373,7 @@ static void on_memory(struct keeper *k, void *owner, uint32_t events)
 	if (r->cause == CAUSE_NONE)
 		r->cause = CAUSE_OOM;
 	watch_stop(k, &r->memory);
-	box_kill(&r->boxed->box);
+	boxes_kill(r->boxed);
 	r->killed = true;
 }
 

@@ -91,7 +91,24 @@ static void known(uint64_t *value, uint64_t better)
 		*value = better;
 }
 
-void verdict_reach(struct keeper *k, struct run *r)
+void verdict_decide(struct run *r, const struct cgroup_stats *stats)
+{
+	struct usage *u = &r->result.usage;
+
+	known(&u->cpu_us, stats->cpu_us);
+	known(&u->peak_bytes, stats->peak_bytes);
+	known(&u->pids, r->sampled_processes);
+	known(&u->pids, stats->pids_peak);
+	if (r->started_mono_ns)
+		u->wall_us = (r->ended_mono_ns - r->started_mono_ns) / 1000;
+	if (r->has_status && WIFEXITED(r->status))
+		r->result.exit_code = WEXITSTATUS(r->status);
+	if (r->has_status && WIFSIGNALED(r->status))
+		r->result.signal = WTERMSIG(r->status);
+	decide(r, stats);
+}
+
+void verdict_reach(struct run *r)
 {
 	struct cgroup_stats stats = {
 		.cpu_us = USAGE_UNKNOWN,
@@ -100,20 +117,8 @@ void verdict_reach(struct keeper *k, struct run *r)
 		.pids_peak = USAGE_UNKNOWN,
 		.pids_max_hits = USAGE_UNKNOWN,
 	};
-	struct usage *u = &r->result.usage;
 
-	(void)k;
 	if (r->boxed)
 		cgroup_read_stats(r->boxed->cgroup, &stats);
-	known(&u->cpu_us, stats.cpu_us);
-	known(&u->peak_bytes, stats.peak_bytes);
-	known(&u->pids, r->sampled_processes);
-	known(&u->pids, stats.pids_peak);
-	if (r->started_mono_ns)
-		u->wall_us = (r->ended_mono_ns - r->started_mono_ns) / 1000;
-	if (r->has_status && WIFEXITED(r->status))
-		r->result.exit_code = WEXITSTATUS(r->status);
-	if (r->has_status && WIFSIGNALED(r->status))
-		r->result.signal = WTERMSIG(r->status);
-	decide(r, &stats);
+	verdict_decide(r, &stats);
 }

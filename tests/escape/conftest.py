@@ -10,10 +10,13 @@ only the box stands between them and the guest.
 """
 import contextlib
 import ctypes
+import hashlib
 import importlib
+import io
 import json
 import os
 import pathlib
+import platform
 import re
 import secrets
 import shutil
@@ -21,6 +24,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tarfile
 import tempfile
 import threading
 import time
@@ -42,6 +46,14 @@ SLOWER = int(os.environ.get("BELLJAR_TEST_SLOWER", "1"))
 # a mount which works harms nobody; or the host as it is, where the sentinels are.
 THROWAWAY = ["unshare", "--mount", "--uts", "--ipc", "--net", "--pid", "--fork",
              "--mount-proc", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"])]
+
+
+def host_address():
+    """An address of this machine that is not 127.0.0.1, or None."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s, contextlib.suppress(OSError):
+        s.connect(("192.0.2.1", 9))  # sends nothing: it only chooses a route
+        return s.getsockname()[0]
+    return None
 
 
 class Sentinels:
@@ -96,6 +108,11 @@ class Sentinels:
     def _servers(self):
         tcp = socket.create_server(("0.0.0.0", 0))
         self._serve("tcp", tcp, tcp.getsockname()[1])
+        address = host_address()
+        if address:
+            self.places["host_address"] = address
+        else:
+            self.why_not["host_address"] = "the host has no address but 127.0.0.1"
         abstract = socket.socket(socket.AF_UNIX)
         address = "\0belljar-sentinel-" + secrets.token_hex(4)
         abstract.bind(address)
@@ -172,6 +189,33 @@ def sentinels():
         planted.close()
 
 
+def make_image(belljar, name, entries):
+    """Import an image of one layer, as `docker save` writes them; entries are {path:
+    bytes of a program, or "-> TARGET" for a link}."""
+    layer = io.BytesIO()
+    with tarfile.open(fileobj=layer, mode="w") as archive:
+        for path, content in entries.items():
+            info = tarfile.TarInfo(path)
+            info.mode = 0o4755
+            if isinstance(content, str):
+                info.type, info.linkname = tarfile.SYMTYPE, content.removeprefix("-> ")
+                archive.addfile(info)
+            else:
+                info.size = len(content)
+                archive.addfile(info, io.BytesIO(content))
+    layer = layer.getvalue()
+    arch = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    config = json.dumps({"architecture": arch, "os": "linux", "config": {}, "rootfs": {
+        "type": "layers", "diff_ids": ["sha256:" + hashlib.sha256(layer).hexdigest()]}})
+    config_name = hashlib.sha256(config.encode()).hexdigest() + ".json"
+    manifest = [{"Config": config_name, "RepoTags": [name], "Layers": ["layer.tar"]}]
+    belljar.file("image/layer.tar", layer)
+    belljar.file("image/" + config_name, config)
+    where = belljar.file("image/manifest.json", json.dumps(manifest)).parent
+    done = belljar.run("image", "import", where, "--root", belljar.home / "state")
+    assert done.returncode == 0, done.stderr
+
+
 class Result(dict):
     """The JSON of `belljar run --json`."""
 
@@ -198,12 +242,11 @@ class Box:
         """A hostile program, where this user can read it. Returns its path."""
         return self.belljar.file("hostile/" + name, (HOSTILE / name).read_bytes())
 
-    def give_all(self):
-        places = json.dumps(self.sentinels.places)
-        for path in HOSTILE.iterdir():
-            if path.suffix in (".py", ".bin"):
-                self.give(path.name)
-        return self.belljar.file("hostile/places.json", places).parent
+    def give_all(self, compiled):
+        """All of them with what they need, as one directory."""
+        for path in (*HOSTILE.glob("*.py"), *compiled.iterdir()):
+            self.belljar.file("hostile/" + path.name, path.read_bytes())
+        return self.belljar.file("hostile/places.json", json.dumps(self.sentinels.places)).parent
 
     def argv(self, program, *args, options=()):
         """belljar run --json ..., for a hostile program by its name, or any command."""
@@ -265,15 +308,23 @@ def box(belljar, sentinels):
     it.close()
 
 
+def compile_c(source, where):
+    """A hostile program in C. A loader stands alone; others bring their libc along."""
+    alone = ["-nostdlib", "-static-pie", "-fPIE", "-ffreestanding", "-fno-stack-protector"]
+    out = where / (source.stem + ".bin")
+    flags = alone if source.stem == "loader" else ["-static"]
+    subprocess.run(["gcc", "-O1", *flags, "-o", out, source], check=True)
+
+
 @pytest.fixture(scope="session")
 def compiled():
-    """The hostile programs in C, as NAME.bin beside their source for this session."""
+    """A directory with the hostile programs in C, as NAME.bin."""
     if not shutil.which("gcc"):
         pytest.skip("no gcc to compile hostile programs with")
-    made = [harness.compile_c(p.stem) for p in HOSTILE.glob("*.c")]
-    yield
-    for path in made:
-        path.unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory(prefix="belljar-hostile-", dir="/tmp") as where:
+        for source in HOSTILE.glob("*.c"):
+            compile_c(source, pathlib.Path(where))
+        yield pathlib.Path(where)
 
 
 @pytest.fixture(scope="session")
@@ -283,7 +334,7 @@ def cache():
 
 
 @pytest.fixture(scope="session")
-def outside(sentinels, cache):
+def outside(sentinels, cache, compiled):
     """The outcomes of a table outside of any box."""
 
     def run(table):
@@ -291,8 +342,9 @@ def outside(sentinels, cache):
             return cache["outside", table]
         module = importlib.import_module(table)
         with tempfile.TemporaryDirectory(prefix="belljar-outside-", dir="/tmp") as where:
-            copy = pathlib.Path(where) / "hostile"
-            shutil.copytree(HOSTILE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+            copy = pathlib.Path(where)
+            for path in (*HOSTILE.glob("*.py"), *compiled.iterdir()):
+                shutil.copy(path, copy)
             (copy / "places.json").write_text(json.dumps(sentinels.places))
             prefix = THROWAWAY if getattr(module, "THROWAWAY", False) else []
             done = subprocess.run([*prefix, PYTHON, "-B", copy / (table + ".py"), "--outside"],
@@ -316,7 +368,7 @@ def fails(box, cache, outside, compiled):
                 pytest.skip("not planted: " + box.sentinels.why_not.get(needed, needed))
         key = (table, box.belljar.who)
         if key not in cache:
-            options = ["--copy-in", box.give_all(), "--timeout", f"{50 * SLOWER}s"]
+            options = ["--copy-in", box.give_all(compiled), "--timeout", f"{50 * SLOWER}s"]
             cache[key] = box.run(PYTHON, "-B", f"/workspace/hostile/{table}.py", options=options)
         results = cache[key].json()
         assert name in results, f"{name} did not run"
@@ -363,6 +415,16 @@ def processes_with(marker):
     return found
 
 
-def kill_quietly(pid, sig=signal.SIGKILL):
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, sig)
+@contextlib.contextmanager
+def running_keeper(box):
+    """A keeper that serves several runs. Yields its state directory."""
+    root = box.home / "keeper"
+    child = box.belljar.start("keeper", "--root", root, env=box.env(), stdin=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE)
+    try:
+        assert wait_until((root / "keeper.sock").exists), child.poll()
+        yield root
+    finally:
+        child.terminate()
+        _, said = child.communicate(timeout=30 * SLOWER)
+        print(said, file=sys.stderr)

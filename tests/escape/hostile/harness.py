@@ -6,7 +6,7 @@ which it may fail, and a control, which proves that the code would notice a succ
 
     ATTACKS = {
         "write_core_pattern": attack(write, "/proc/sys/kernel/core_pattern",
-                                     fails="EROFS", control=["/workspace/x"]),
+                                     fails="EROFS", control=[FILE]),
         "mount_tmpfs": attack(mount_tmpfs, fails="EPERM", outside=True),
     }
 
@@ -18,6 +18,7 @@ a path, a process id. Each attack runs in a process of its own, since some are d
 The outcome is "ok", the name of an errno or of a signal, or "error: ..." for code
 that is broken, which is never what a test expects.
 """
+import contextlib
 import ctypes
 import errno
 import json
@@ -29,6 +30,7 @@ import sys
 import traceback
 
 HERE = pathlib.Path(__file__).resolve().parent
+FILE, DIRECTORY = "/workspace/file", "/workspace/directory"
 SENTINEL = "BELLJAR-SENTINEL-"  # what is planted outside begins so; 16 hex digits follow
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -114,17 +116,20 @@ def outcome_of(function, args):
 
 
 def attempt(function, args):
-    """Call it in a process of its own. Returns [outcome, value]."""
+    """Call it in a process of its own. Returns [outcome, value]. Whoever it started is
+    gone afterwards."""
     from_child, to_parent = os.pipe()
     pid = os.fork()
     if pid == 0:
-        os.close(from_child)
+        os.setpgid(0, 0)
         os.write(to_parent, json.dumps(outcome_of(function, args)).encode())
         os._exit(0)
     os.close(to_parent)
+    _, status = os.waitpid(pid, 0)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
     with open(from_child, encoding="utf-8", errors="replace") as f:
         text = f.read()
-    _, status = os.waitpid(pid, 0)
     if os.WIFSIGNALED(status):
         return [signal.Signals(os.WTERMSIG(status)).name, ""]
     return json.loads(text) if text else ["error: it left without a word", ""]
@@ -132,6 +137,12 @@ def attempt(function, args):
 
 def resolve(args, places):
     return [places[a[1:]] if isinstance(a, str) and a.startswith("@") else a for a in args]
+
+
+def make_friendly():
+    """What controls may do as they like with."""
+    pathlib.Path(FILE).write_bytes(b"friendly")
+    pathlib.Path(DIRECTORY).mkdir(exist_ok=True)
 
 
 def run(attacks, only_outside):
@@ -144,6 +155,7 @@ def run(attacks, only_outside):
             continue
         row = {"attack": attempt(a.function, resolve(a.args, places))}
         if a.control is not None and not only_outside:
+            make_friendly()
             row["control"] = attempt(a.function, resolve(a.control, places))
         results[name] = row
     return results
@@ -165,6 +177,7 @@ def write(path, data=b"x", flags=os.O_WRONLY):
 
 def create(path):
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
+    os.unlink(path)
 
 
 def read(path, size=4096):
@@ -182,14 +195,6 @@ def names(path):
     if not found:
         raise Nothing
     return found
-
-
-def compile_c(name):
-    """Not for the box: the host compiles, the box runs what harness.run_c() gets."""
-    import subprocess
-    out = HERE / (name + ".bin")
-    subprocess.run(["gcc", "-O1", "-static", "-o", out, HERE / (name + ".c")], check=True)
-    return out
 
 
 def run_c(name, *args):

@@ -3,11 +3,12 @@ import ctypes
 import mmap
 import os
 
-from harness import Nothing, attack, check, create, libc, main, names, read, syscall, write
+from harness import (DIRECTORY, FILE, attack, check, create, libc, main, names, read, syscall,
+                     write)
 
 THROWAWAY = True  # outside, mounts are tried for real
 
-MS_RDONLY, MS_NOSUID, MS_REMOUNT, MS_BIND, MS_MOVE = 1, 2, 32, 4096, 8192
+MS_REMOUNT, MS_BIND, MS_MOVE = 32, 4096, 8192
 MNT_DETACH = 2
 WRITES = ("EROFS", "EACCES")  # read-only, or another's: which comes first, differs
 
@@ -22,6 +23,14 @@ def umount(path):
     syscall("umount2", path.encode(), MNT_DETACH)
 
 
+def grow(path):
+    """Lift the size cap. Outside, of a file system of our own, never of the host's."""
+    if not os.path.isdir(path):
+        path = "/tmp"
+        mount("none", path, "tmpfs")
+    mount(None, path, None, MS_REMOUNT, b"size=90%")
+
+
 def copy_over(path):
     """The classic: a descriptor by name only, then the same file again for writing."""
     fd = os.open(path, os.O_PATH)
@@ -33,14 +42,14 @@ def change_mode(path):
 
 
 def execute(path):
-    """Copy a program there, and run it."""
-    with open("/usr/bin/true", "rb") as source, open(path, "wb") as target:
-        target.write(source.read())
-    os.chmod(path, 0o755)
-    _run(path)
-
-
-def _run(program):
+    """Copy a program there, and run it. Without a path it stays in memory, which is
+    not refused; SECURITY.md says so."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o755) if path else os.memfd_create("true")
+    with open("/usr/bin/true", "rb") as source:
+        os.write(fd, source.read())
+    program = path or fd
+    if path:
+        os.close(fd)
     pid = os.fork()
     if pid == 0:
         try:
@@ -50,14 +59,6 @@ def _run(program):
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     if code:
         raise OSError(code, "execve")
-
-
-def execute_from_memory():
-    """Not refused, and SECURITY.md says so."""
-    fd = os.memfd_create("true")
-    with open("/usr/bin/true", "rb") as source:
-        os.write(fd, source.read())
-    _run(fd)
 
 
 def map_executable(path):
@@ -72,11 +73,6 @@ def map_executable(path):
 def link_out(target):
     """A second name for a file, here, where one may write."""
     os.link(target, f"/workspace/link-{os.getpid()}")
-
-
-def own_file(path):
-    create(path)
-    return path
 
 
 def climb(path):
@@ -95,21 +91,13 @@ def list_behind(path):
 
 
 def rename(path):
-    os.rename(path, path + ".old")
+    os.rename(path, f"{path}.{os.getpid()}")
 
 
 def shadow(path):
     """Replace a directory on the way to what is denied by one of one's own."""
-    os.rename(path, path + ".old")
+    rename(path)
     os.mkdir(path)
-
-
-def lift(option, path):
-    """Is a protection missing? A mount that has it gives nothing."""
-    flags = {"noexec": os.ST_NOEXEC, "nosuid": os.ST_NOSUID, "nodev": os.ST_NODEV}
-    if os.statvfs(path).f_flag & flags[option]:
-        raise Nothing
-    return option
 
 
 def follow(path):
@@ -123,7 +111,6 @@ READ_ONLY = ("/", "/usr", "/usr/bin", "/usr/local", "/etc", "/dev", "/var", "/va
              "/home", "/root", "/mnt", "/proc", "/sys", "/etc/ssl")
 SYSTEM_FILES = ("/usr/bin/python3", "/usr/bin/env", "/etc/passwd", "/etc/hosts",
                 "/etc/ld.so.cache", "/usr/lib/os-release")
-X = ["/workspace/x"]
 
 
 def slug(path):
@@ -133,28 +120,27 @@ def slug(path):
 ATTACKS = {
     # The launcher and the interpreters (CVE-2019-5736).
     "overwrite_self_exe": attack(copy_over, "/proc/self/exe", fails=(*WRITES, "ETXTBSY"),
-                                 control=["/workspace/hostile/harness.py"]),
+                                 control=[FILE]),
     "open_init_exe": attack(read, "/proc/1/exe", fails="EACCES", control=["/proc/self/exe"]),
     "overwrite_init_exe": attack(copy_over, "/proc/1/exe", fails="EACCES",
-                                 control=["/workspace/hostile/harness.py"]),
+                                 control=[FILE]),
     **{f"overwrite_{slug(p)}": attack(write, p, fails=WRITES,
-                                      control=["/workspace/hostile/harness.py"])
+                                      control=[FILE])
        for p in SYSTEM_FILES},
     **{f"chmod_{slug(p)}": attack(change_mode, p, fails=("EROFS", "EPERM"),
-                                  control=["/workspace/hostile/harness.py"])
+                                  control=[FILE])
        for p in ("/usr/bin/python3", "/", "/dev/null", "/proc/self/exe")},
 
     # Nothing new where nothing belongs.
     **{f"create_in_{slug(p)}": attack(create, f"{p.rstrip('/')}/belljar-x",
                                       fails=(*WRITES, "ENOENT"), control=["/workspace/created"])
        for p in READ_ONLY},
-    **{f"rename_{slug(p)}": attack(rename, p, fails=(*WRITES, "EBUSY", "EPERM", "EXDEV"),
-                                   control=[f"/workspace/hostile/{n}"])
-       for p, n in (("/proc", "border.py"), ("/etc/passwd", "procfs.py"))},
-    "shadow_an_ancestor": attack(shadow, "/etc", fails=(*WRITES, "EBUSY"),
-                                 control=["/workspace/hostile"]),
+    "rename_proc": attack(rename, "/proc", fails=(*WRITES, "EBUSY", "EPERM"),
+                          control=[DIRECTORY]),
+    "rename_passwd": attack(rename, "/etc/passwd", fails=(*WRITES, "EPERM"), control=[FILE]),
+    "shadow_an_ancestor": attack(shadow, "/etc", fails=(*WRITES, "EBUSY"), control=[DIRECTORY]),
     "hard_link_to_passwd": attack(link_out, "/etc/passwd", fails=("EXDEV", "EPERM"),
-                                  control=["/workspace/hostile"]),
+                                  control=[FILE]),
 
     # Out of the root.
     "climb_out_to_file": attack(climb, "@file_root", fails="ENOENT", control=["/etc/passwd"]),
@@ -181,26 +167,18 @@ ATTACKS = {
     **{f"remount_{slug(p)}_writable": attack(mount, None, p, None, MS_REMOUNT | MS_BIND,
                                              fails="EPERM", outside=True)
        for p in ("/", "/usr", "/proc", "/dev")},
-    "remount_workspace_exec": attack(mount, None, "/tmp", None, MS_REMOUNT | MS_BIND,
+    "remount_tmp_executable": attack(mount, None, "/tmp", None, MS_REMOUNT | MS_BIND,
                                      fails="EPERM", outside=True),
-    "remount_workspace_larger": attack(mount, None, "/dev/shm", None, MS_REMOUNT, b"size=90%",
-                                       fails="EPERM", outside=True),
+    "remount_workspace_larger": attack(grow, "/workspace", fails="EPERM", outside=True),
     **{f"unmount_{slug(p)}": attack(umount, p, fails="EPERM", outside=True)
        for p in ("/proc", "/proc/keys", "/proc/kallsyms", "/usr", "/dev", "/")},
     "see_what_is_behind_proc": attack(list_behind, "/proc", fails="EPERM", outside=True),
 
-    # The writable ones give no code, no privilege, no device.
-    **{f"execute_in_{slug(p)}": attack(execute, p + "/true", fails="EACCES",
-                                       outside=p in ("/tmp", "/dev/shm"),
-                                       control=None if p in ("/tmp", "/dev/shm") else None)
-       for p in ("/tmp", "/dev/shm")},
+    # What is written is not executed from where it lies.
+    **{f"execute_in_{slug(p)}": attack(execute, p + "/true", fails="EACCES", control=[None])
+       for p in WRITABLE},
     "map_code_from_workspace": attack(map_executable, "/workspace/code", fails="EPERM",
                                       control=["/usr/bin/true"]),
-    **{f"{option}_missing_on_{slug(p)}": attack(lift, option, p, fails="nothing",
-                                                control=[option, "/usr"] if option == "noexec"
-                                                else [option, "/dev/pts"] if option == "nodev"
-                                                else None, outside=option == "nosuid")
-       for p in WRITABLE for option in ("noexec", "nosuid", "nodev")},
 }
 
 if __name__ == "__main__":

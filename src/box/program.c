@@ -1,0 +1,133 @@
+#include "box/program.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "box/box.h"
+
+#define SEALS     (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+#define ARGS_MAX  256u
+#define ARGS_SIZE (128u << 10)
+#define TITLE     "belljar box"
+
+/* Does /proc/self/exe lead to something the guest may change? */
+static bool is_exposed(int exe_fd)
+{
+	struct stat st;
+	int seals = fcntl(exe_fd, F_GET_SEALS); /* -1 for what is no file in memory */
+
+	if (seals >= 0 && (seals & SEALS) == SEALS)
+		return false;
+	/* The host's root gives its boxes users that own no file. */
+	return fstat(exe_fd, &st) < 0 || (st.st_uid == geteuid() && !box_is_privileged());
+}
+
+static int copy_sealed(int from, int *ret, struct err *err)
+{
+	AUTO_FD to = memfd_create("belljar", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (to < 0)
+		return err_errno(err, "make a file in memory");
+	for (;;) {
+		ssize_t n = sendfile(to, from, NULL, 1 << 30);
+
+		if (n < 0)
+			return err_errno(err, "copy our own program");
+		if (n == 0)
+			break;
+	}
+	if (fcntl(to, F_ADD_SEALS, SEALS) < 0)
+		return err_errno(err, "seal the copy of our own program");
+	*ret = take_fd(&to);
+	return 0;
+}
+
+/* Our arguments as the kernel has them, since options may have been taken off by now. */
+static int read_arguments(char *text, char **argv, struct err *err)
+{
+	AUTO_FD fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+	size_t n = 0;
+
+	if (fd < 0)
+		return err_errno(err, "open /proc/self/cmdline");
+	ssize_t size = fd_read_full(fd, text, ARGS_SIZE);
+	if (size < 0)
+		return err_set(err, (int)size, "read /proc/self/cmdline");
+	if (size == 0 || (size_t)size == ARGS_SIZE || text[size - 1])
+		return err_set(err, -E2BIG, "the command line is empty or too long");
+	for (char *p = text; p < text + size; p += strlen(p) + 1) {
+		if (n == ARGS_MAX)
+			return err_set(err, -E2BIG, "more than %u arguments", ARGS_MAX);
+		argv[n++] = p;
+	}
+	argv[n] = NULL;
+	return 0;
+}
+
+int program_seal(struct err *err)
+{
+	char *argv[ARGS_MAX + 1];
+	AUTO_FREE char *text = xcalloc(1, ARGS_SIZE);
+	AUTO_FD exe = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	AUTO_FD copy = -1;
+
+	if (exe < 0)
+		return err_errno(err, "open /proc/self/exe");
+	if (!is_exposed(exe))
+		return 0;
+	int r = read_arguments(text, argv, err);
+	if (r == 0)
+		r = copy_sealed(exe, &copy, err);
+	if (r < 0)
+		return r;
+	(void)fexecve(copy, argv, environ);
+	return err_errno(err, "execute a copy of ourselves in memory (vm.memfd_noexec?)");
+}
+
+/* Fields 48 to 51 of the line: where arguments and environment begin and end. The name
+ * before them is in parentheses, and may hold anything, parentheses included. */
+static int find_arguments(uintptr_t ret[4])
+{
+	char line[1024];
+	ssize_t n = fd_read_text(AT_FDCWD, "/proc/self/stat", line, sizeof(line));
+	char *rest = n < 0 ? NULL : strrchr(line, ')');
+	unsigned long v[4];
+
+	if (!rest)
+		return n < 0 ? (int)n : -EPROTO;
+	for (int field = 2; field < 48 && rest; field++)
+		rest = strchr(rest + 1, ' ');
+	if (!rest || sscanf(rest, "%lu %lu %lu %lu", &v[0], &v[1], &v[2], &v[3]) != 4)
+		return -EPROTO;
+	if (v[0] == 0 || v[1] < v[0] || v[2] == 0 || v[3] < v[2])
+		return -EPROTO;
+	for (int i = 0; i < 4; i++)
+		ret[i] = v[i];
+	return 0;
+}
+
+int program_forget_arguments(struct err *err)
+{
+	uintptr_t at[4];
+	int r = find_arguments(at);
+
+	if (r < 0)
+		return err_set(err, r, "find our own arguments");
+	memset((void *)at[2], 0, at[3] - at[2]);
+	memset((void *)at[0], 0, at[1] - at[0]);
+	if (at[1] - at[0] > strlen(TITLE))
+		memcpy((void *)at[0], TITLE, strlen(TITLE));
+	return 0;
+}

@@ -1,0 +1,116 @@
+"""Part B: what the kernel shows, and what it lets be set."""
+import contextlib
+import os
+import pathlib
+import subprocess
+import time
+
+import procfs
+import pytest
+from conftest import HOSTILE, PYTHON, processes_with, running_keeper, wait_until
+
+CORE_PATTERN = pathlib.Path("/proc/sys/kernel/core_pattern")
+
+
+@pytest.mark.parametrize("name", procfs.ATTACKS)
+def test_proc_attack_fails(fails, name):
+    fails("procfs", name)
+
+
+def test_devices_are_few(box):
+    result = box.run("sh", "-c", 'stat -c "%n %F %t %T" /dev/* /dev/pts/*')
+    kinds = {"character special file": "device", "symbolic link": "link", "directory": "directory"}
+    found = {}
+    for line in result.out.splitlines():
+        name, rest = line.removeprefix("/dev/").split(" ", 1)
+        kind, major, minor = rest.rsplit(" ", 2)
+        found[name] = (kinds[kind], int(major, 16), int(minor, 16))
+    devices = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8),
+               "urandom": (1, 9), "tty": (5, 0), "pts/ptmx": (5, 2)}
+    assert found == {
+        **{name: ("device", *number) for name, number in devices.items()},
+        **dict.fromkeys(("fd", "ptmx", "stdin", "stdout", "stderr"), ("link", 0, 0)),
+        **dict.fromkeys(("pts", "shm"), ("directory", 0, 0)),
+    }
+
+
+def test_init_does_not_name_paths_of_the_host(box):
+    """The arguments of a process are open to all, and init began as the keeper."""
+    result = box.run("cat", "/proc/1/cmdline", "/proc/self/cmdline")
+    assert result.out.startswith("belljar box\0") and "/proc/self/cmdline" in result.out
+    assert "state" not in result.out and str(box.home) not in result.out
+
+
+def groups_of(marker):
+    """The cgroups of the processes on the host that have this in their arguments."""
+    found = []
+    for pid in processes_with(marker):
+        with contextlib.suppress(OSError):
+            found.append(pathlib.Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8"))
+    return found
+
+
+@pytest.mark.root_only("only root has a cgroup for each box on every host")
+def test_cgroup_namespace_hides_where_it_is(box):
+    marker = f"marker-{os.getpid()}-{time.monotonic_ns()}"
+    child = box.start("sh", "-c", "cat /proc/self/cgroup /proc/1/cgroup; read x", marker)
+    assert wait_until(lambda: any("box-" in text for text in groups_of(marker)))
+    child.stdin.write("\n")
+    result = box.finish(child)
+    assert result.out and all(line.endswith(":/") for line in result.out.splitlines())
+
+
+# --- core dumps --------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def core_helper(where):
+    """A helper that the kernel calls, as root, with what crashed. Yields the file in
+    which it says that it was."""
+    said = where / "called"
+    helper = where / "helper"
+    helper.write_text(f"#!/bin/sh\ncat >/dev/null\necho \"$@\" >>{said}\n")
+    helper.chmod(0o755)
+    before = CORE_PATTERN.read_text(encoding="utf-8")
+    try:
+        CORE_PATTERN.write_text(f"|{helper} %E", encoding="utf-8")
+        yield said
+    finally:
+        CORE_PATTERN.write_text(before, encoding="utf-8")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to set core_pattern for a moment")
+@pytest.mark.parametrize("name", ["SIGSEGV", "SIGABRT", "SIGQUIT", "SIGSYS"])
+def test_no_core_helper_of_the_host_runs(box, name):
+    with core_helper(box.home) as said:
+        result = box.run("crash.py", name)
+        assert result["reason_code"] == "signaled"
+        outside = subprocess.run([PYTHON, HOSTILE / "crash.py", name], cwd=box.home, check=False)
+        assert outside.returncode < 0
+        assert wait_until(said.exists), "the control: a crash outside does call it"
+        time.sleep(0.1)
+        assert len(said.read_text(encoding="utf-8").splitlines()) == 1
+
+
+# --- what one run leaves for the next ----------------------------------------------
+
+
+@pytest.fixture
+def leftovers(box, cache):
+    """What the first run sees of its own, and what later ones see of it."""
+    key = "leftovers", box.belljar.who
+    if key not in cache:
+        with running_keeper(box) as root:
+            options = ["--root", root]
+            first = box.run("leftovers.py", "plant", options=options)
+            later = [box.run("leftovers.py", "look", options=options) for _ in range(3)]
+        cache[key] = first.json(), [r.json() for r in later]
+    return cache[key]
+
+
+@pytest.mark.parametrize("place", ["tmp", "var_tmp", "shm", "workspace", "data", "sysv_shm",
+                                   "sysv_msg", "sysv_sem", "process"])
+def test_nothing_is_left_for_the_next_run(leftovers, place):
+    first, later = leftovers
+    assert first[place]
+    assert not any(found[place] for found in later)
