@@ -51,9 +51,9 @@ test-fresh: ## clone and `make run test` on a minimal Debian 12 and 13
 	@tools/setup fresh
 	@tools/fresh $(ARGS)
 
-test-vm: build ## the suite on a kernel of its own, cgroup v2 only
+test-vm: ## what depends on cgroups, on a kernel of its own with v2 only
 	@tools/setup vm
-	@tools/vm $(ARGS)
+	@tools/vm $(if $(ARGS),'$(ARGS)')
 
 install: build ## into PREFIX, below DESTDIR if given
 	@meson configure $(BUILD) -Dprefix=$(PREFIX) && ninja -C $(BUILD) --quiet

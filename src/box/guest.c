@@ -128,13 +128,19 @@ static int guest_main(void *arg)
 	(void)umask(022);
 	if (!set_rlimits(&s->spec->limits))
 		return fail(s, "set limits");
-	errno = ENOENT;
+	int error = ENOENT;
 	for (size_t i = 0; s->paths[i]; i++) {
 		(void)execve(s->paths[i], s->spec->argv, s->spec->env);
-		/* As execvp does: go on where this is not the program after all. */
-		if (errno != ENOENT && errno != ENOTDIR && errno != EACCES)
+		/* As execvp does: go on where this is not the program after all, and say of
+		 * one that may not be executed that it may not, not that there is none. */
+		if (error != EACCES)
+			error = errno;
+		if (errno != ENOENT && errno != ENOTDIR && errno != EACCES) {
+			error = errno;
 			break;
+		}
 	}
+	errno = error;
 	return fail(s, "execute");
 }
 

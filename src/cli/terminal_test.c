@@ -40,8 +40,10 @@ static void on_a_terminal(void *ctx)
 	if (master < 0)
 		CHILD_SKIP("there are no terminals here");
 	CHILD_CHECK(grantpt(master) == 0 && unlockpt(master) == 0);
-	int slave = open(ptsname(master), O_RDWR | O_NOCTTY);
-	CHILD_CHECK(slave >= 0 && dup2(slave, 0) == 0 && dup2(slave, 1) == 1);
+	CHILD_CHECK(setsid() > 0); /* to be its foreground */
+	int slave = open(ptsname(master), O_RDWR | O_CLOEXEC);
+	CHILD_CHECK(slave >= 0 && ioctl(slave, TIOCSCTTY, 0) == 0);
+	CHILD_CHECK(dup2(slave, 0) == 0 && dup2(slave, 1) == 1);
 	CHILD_CHECK(terminal_is_there());
 	CHILD_CHECK(ioctl(slave, TIOCSWINSZ, &size) == 0);
 	terminal_size(&rows, &columns);

@@ -110,8 +110,12 @@ int connection_open_own(const struct own_keeper *keeper, int *ret, struct err *e
 
 	if (fd < 0)
 		return fd;
-	if (connect(fd, (const struct sockaddr *)&keeper->address, keeper->address_size) < 0)
+	if (connect(fd, (const struct sockaddr *)&keeper->address, keeper->address_size) < 0) {
+		/* Sooner or later than that, its death is the same failure. */
+		if (errno == ECONNREFUSED)
+			return err_set(err, -ECONNRESET, "the keeper could not start, or is gone");
 		return err_errno(err, "connect to the keeper");
+	}
 	*ret = take_fd(&fd);
 	return 0;
 }

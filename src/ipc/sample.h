@@ -1,5 +1,6 @@
 /* Pack streams for the tests of this directory, good and bad ones. */
 #pragma once
+#include <stdio.h>
 #include <string.h>
 
 #include "ipc/cur.h"
@@ -35,7 +36,7 @@ static inline void sample_head(
 	static struct pack_entry e;
 
 	e = (struct pack_entry){ .kind = kind, .mode = mode, .size = size };
-	memcpy(e.name, name, strnlen(name, PACK_NAME_MAX));
+	(void)snprintf(e.name, sizeof(e.name), "%s", name);
 	put_bytes(&s->out, buf, pack_encode(&e, buf));
 	s->n_entries += kind != PACK_END;
 }

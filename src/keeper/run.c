@@ -203,7 +203,7 @@ static int on_box_running(struct keeper *k, struct run *r, struct cur *c)
 	r->state = RUN_RUNNING;
 	set_deadline(r, r->started_mono_ns, r->limits.timeout_ms);
 	if (r->cause == CAUSE_CANCEL)
-		shorten_deadline(r, r->started_mono_ns, r->limits.grace_ms);
+		shorten_deadline(r, clock_monotonic_ns(), r->limits.grace_ms);
 	tell_running(k, r);
 	return 0;
 }

@@ -7,7 +7,7 @@ import subprocess
 
 import mounts
 import pytest
-from conftest import HOSTILE, make_image, wait_until
+from outside import HOSTILE, make_image, wait_until
 
 WRITABLE = {"/workspace", "/mnt/data", "/tmp", "/dev/shm", "/dev/pts"}
 

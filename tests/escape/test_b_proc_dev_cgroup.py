@@ -7,7 +7,7 @@ import time
 
 import procfs
 import pytest
-from conftest import HOSTILE, PYTHON, processes_with, running_keeper, wait_until
+from outside import HOSTILE, PYTHON, processes_with, running_keeper, wait_until
 
 CORE_PATTERN = pathlib.Path("/proc/sys/kernel/core_pattern")
 

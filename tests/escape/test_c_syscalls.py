@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 import syscalls
-from conftest import USER_ID
+from outside import USER_ID
 
 OURS = 125  # the exit status of a refusal
 NONE = ["0" * 16]

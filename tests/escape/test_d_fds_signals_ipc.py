@@ -13,7 +13,7 @@ import time
 
 import border
 import pytest
-from conftest import SLOWER, processes_with, running_keeper, wait_until
+from outside import SLOWER, processes_with, running_keeper, wait_until
 
 # What a guest finds in its environment; more is asked for with --env.
 ENVIRONMENT = {"HOME", "LANG", "PATH", "PWD", "SHLVL", "TERM", "TMPDIR", "USER", "LOGNAME", "_",

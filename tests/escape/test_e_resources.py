@@ -11,7 +11,7 @@ import threading
 import time
 
 import pytest
-from conftest import SLOWER, processes_with, running_keeper, wait_until
+from outside import SLOWER, processes_with, running_keeper, wait_until
 
 MB = 1 << 20
 LATENCY_SECONDS = 3 * SLOWER  # of another run, however busy this one is

@@ -231,12 +231,7 @@ def test_a_shared_keeper(jar):
             keeper.wait(SOON)
             jar.started.remove(keeper)
             keeper = jar.start_keeper()
-            try:
-                assert lingering_list(lingering) == {}  # what died with it is not reported
-            except AssertionError:
-                time.sleep(0.5)
-                print("KEEPER", keeper.poll())
-                keeper.kill(); print(keeper.stderr.read()); raise
+            assert lingering_list(lingering) == {}  # what died with it is not reported
     print(storm.counts)
     keeper.terminate()
     assert keeper.wait(SOON) == 0

@@ -27,7 +27,7 @@ typedef void child_fn(void *ctx);
 struct child_report {
 	bool failed;
 	bool skipped;
-	char text[240];
+	char text[512];
 };
 
 static int child_report_fd = -1;

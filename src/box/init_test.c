@@ -1,0 +1,365 @@
+#include "box/init.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "base/str.h"
+#include "ipc/cur.h"
+#include "ipc/frame.h"
+#include "ipc/message.h"
+#include "ipc/pack_write.h"
+#include "ipc/result.h"
+#include "ipc/unpack.h"
+#include "lib/scratch.h"
+#include "lib/stage.h"
+#include "lib/test.h"
+
+/* How long anything may take that happens at once unless something is wrong. */
+#define SOON_MS 20000
+
+static uint8_t buffer[FRAME_SIZE_MAX];
+
+/* The keeper's side of one real box, played by the test. */
+struct play {
+	struct stage stage;
+	struct box box;
+	int out_fd;
+	int files_fd;
+	int capture_fd;
+};
+
+static void open_box(struct play *p, const char *stage_dir)
+{
+	struct err err = { 0 };
+
+	memset(p, 0, sizeof(*p));
+	p->out_fd = p->files_fd = p->capture_fd = -1;
+	stage_host(&p->stage, stage_dir);
+	if (box_start(&p->stage.host, p->stage.root, NULL, 0x70001234, &p->box, &err) < 0)
+		child_fail(__FILE__, __LINE__, err.text);
+}
+
+/* Hand over a shell script, with a pipe for its output. */
+static void send_script(struct play *p, const char *script)
+{
+	char *argv[] = { (char *)"/bin/sh", (char *)"-c", (char *)script, NULL };
+	char *env[] = { (char *)"PATH=/usr/bin:/bin", NULL };
+	struct spec *s = &p->stage.spec;
+	int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int fds[CHANNEL_COUNT] = { null_fd, -1, null_fd };
+	uint32_t mask = 1u << CHANNEL_STDIN | 1u << CHANNEL_STDOUT | 1u << CHANNEL_STDERR;
+	size_t n = 3;
+	int ends[2];
+	struct put out;
+
+	CHILD_CHECK(fd_pipe(&p->out_fd, &fds[1]) == 0);
+	if (s->takes_files) {
+		CHILD_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+		p->files_fd = ends[0];
+		fds[n++] = ends[1];
+		mask |= 1u << CHANNEL_FILES;
+	}
+	if (s->globs) {
+		CHILD_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+		p->capture_fd = ends[0];
+		fds[n++] = ends[1];
+		mask |= 1u << CHANNEL_CAPTURE;
+	}
+	spec_make_id(s->id);
+	s->argv = argv;
+	s->env = env;
+	put_init(&out, FRAME_SIZE_MAX);
+	spec_put(s, &out);
+	put_u32(&out, mask);
+	s->argv = s->env = NULL; /* they end with this function */
+	CHILD_CHECK(frame_send(p->box.control_fd, MESSAGE_BOX_SPEC, &out, fds, n) == 0);
+	put_fini(&out);
+	for (size_t i = 1; i < n; i++) {
+		if (fds[i] != null_fd)
+			(void)close(fds[i]);
+	}
+	(void)close(null_fd);
+}
+
+/* The next message of init, or 0 when it hung up. */
+static uint32_t hear(struct play *p, struct cur *c)
+{
+	struct pollfd fds = { .fd = p->box.control_fd, .events = POLLIN };
+	struct frame f;
+
+	CHILD_CHECK(poll(&fds, 1, SOON_MS) == 1);
+	int r = frame_recv(p->box.control_fd, buffer, &f);
+	CHILD_CHECK(r >= 0 || r == -ECONNRESET);
+	if (r <= 0)
+		return 0;
+	frame_close_fds(&f);
+	cur_init(c, f.data, f.size);
+	return f.type;
+}
+
+/* The wait status that init reports. */
+static int hear_exited(struct play *p)
+{
+	struct cur c;
+
+	CHILD_CHECK(hear(p, &c) == MESSAGE_BOX_EXITED);
+	(void)cur_u64(&c);
+	int status = (int)cur_u32(&c);
+	for (int i = 0; i < 4; i++)
+		(void)cur_u64(&c);
+	CHILD_CHECK(cur_end(&c) == 0);
+	return status;
+}
+
+static void expect_gone(struct play *p)
+{
+	struct pollfd fds = { .fd = p->box.pid_fd, .events = POLLIN };
+
+	CHILD_CHECK(poll(&fds, 1, SOON_MS) == 1);
+	CHILD_CHECK(box_reap(&p->box));
+	box_fini(&p->box);
+}
+
+static bool printed(struct play *p, const char *text)
+{
+	char got[256];
+	ssize_t n = fd_read_full(p->out_fd, got, sizeof(got) - 1);
+
+	CHILD_CHECK(n >= 0);
+	got[n] = '\0';
+	return streq(got, text);
+}
+
+static void run_to_the_end(void *ctx)
+{
+	struct play p;
+	struct cur c;
+
+	open_box(&p, ctx);
+	send_script(&p, "id -u; echo $$; hostname; exit 3");
+	CHILD_CHECK(hear(&p, &c) == MESSAGE_BOX_RUNNING);
+	CHILD_CHECK(hear_exited(&p) == 3 << 8);
+	CHILD_CHECK(printed(&p, "1000\n2\nbox\n"));
+	CHILD_CHECK(hear(&p, &c) == 0);
+	expect_gone(&p);
+}
+
+TEST(a_guest_runs_and_its_end_is_told)
+{
+	SCRATCH(d);
+
+	IN_CHILD(run_to_the_end, d.path);
+}
+
+static void leave_daemons(void *ctx)
+{
+	struct play p;
+	struct cur c;
+
+	open_box(&p, ctx);
+	send_script(&p, "(setsid sleep 1000 &) ; (setsid sh -c 'trap \"\" TERM; sleep 1000' &) ; "
+			"kill -9 1; kill -STOP 1; echo done");
+	CHILD_CHECK(hear(&p, &c) == MESSAGE_BOX_RUNNING);
+	CHILD_CHECK(hear_exited(&p) == 0);
+	CHILD_CHECK(printed(&p, "done\n")); /* the pipe ended: nobody holds it any more */
+	expect_gone(&p);
+}
+
+TEST(nobody_outlives_the_guest_and_nobody_harms_init)
+{
+	SCRATCH(d);
+
+	IN_CHILD(leave_daemons, d.path);
+}
+
+static void fail_to_execute(void *ctx)
+{
+	struct play p;
+	struct cur c;
+	char text[256];
+
+	open_box(&p, ctx);
+	p.stage.spec.cwd = (char *)"/nowhere";
+	send_script(&p, "true");
+	CHILD_CHECK(hear(&p, &c) == MESSAGE_BOX_FAILED);
+	CHILD_CHECK(cur_u32(&c) == REASON_EXEC_FAILED);
+	CHILD_CHECK(cur_u32(&c) == ENOENT);
+	cur_str_into(&c, text, sizeof(text));
+	CHILD_CHECK(cur_end(&c) == 0 && strstr(text, "working directory") != NULL);
+	CHILD_CHECK(hear(&p, &c) == 0);
+	expect_gone(&p);
+}
+
+TEST(what_can_not_be_started_is_told)
+{
+	SCRATCH(d);
+
+	IN_CHILD(fail_to_execute, d.path);
+}
+
+static void pass_signals(void *ctx)
+{
+	struct play p;
+	struct cur c;
+	struct put out;
+	char up[3];
+
+	open_box(&p, ctx);
+	send_script(&p, "trap 'exit 9' TERM; echo up; while :; do sleep 0.01; done");
+	CHILD_CHECK(hear(&p, &c) == MESSAGE_BOX_RUNNING);
+	CHILD_CHECK(fd_read_full(p.out_fd, up, 3) == 3);
+	put_init(&out, 64);
+	put_u32(&out, SIGTERM);
+	CHILD_CHECK(frame_send(p.box.control_fd, MESSAGE_BOX_SIGNAL, &out, NULL, 0) == 0);
+	put_fini(&out);
+	CHILD_CHECK(hear_exited(&p) == 9 << 8);
+	expect_gone(&p);
+}
+
+TEST(signals_are_passed_on)
+{
+	SCRATCH(d);
+
+	IN_CHILD(pass_signals, d.path);
+}
+
+static void kill_all(void *ctx)
+{
+	struct play p;
+	struct cur c;
+
+	open_box(&p, ctx);
+	send_script(&p, "trap '' TERM INT HUP; sleep 1000 & sleep 1000");
+	CHILD_CHECK(hear(&p, &c) == MESSAGE_BOX_RUNNING);
+	CHILD_CHECK(frame_send(p.box.control_fd, MESSAGE_BOX_KILL, NULL, NULL, 0) == 0);
+	CHILD_CHECK(hear_exited(&p) == SIGKILL);
+	CHILD_CHECK(printed(&p, ""));
+	expect_gone(&p);
+}
+
+TEST(a_kill_reaches_everybody)
+{
+	SCRATCH(d);
+
+	IN_CHILD(kill_all, d.path);
+}
+
+static void hang_up(void *ctx)
+{
+	struct play p;
+	struct cur c;
+
+	open_box(&p, ctx);
+	send_script(&p, "sleep 1000");
+	CHILD_CHECK(hear(&p, &c) == MESSAGE_BOX_RUNNING);
+	close_fdp(&p.box.control_fd);
+	CHILD_CHECK(printed(&p, ""));
+	expect_gone(&p);
+	/* And one that waits for its specification still. */
+	open_box(&p, ctx);
+	close_fdp(&p.box.control_fd);
+	expect_gone(&p);
+}
+
+TEST(a_box_ends_with_its_control_socket)
+{
+	SCRATCH(d);
+
+	IN_CHILD(hang_up, d.path);
+}
+
+static void talk_nonsense(void *ctx)
+{
+	static const uint32_t types[] = { MESSAGE_BOX_KILL, MESSAGE_START, MESSAGE_BOX_SPEC };
+
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
+		struct play p;
+		struct cur c;
+
+		open_box(&p, ctx);
+		CHILD_CHECK(frame_send(p.box.control_fd, types[i], NULL, NULL, 0) == 0);
+		CHILD_CHECK(hear(&p, &c) == 0);
+		expect_gone(&p);
+	}
+}
+
+TEST(a_box_that_is_told_nonsense_runs_nothing)
+{
+	SCRATCH(d);
+
+	IN_CHILD(talk_nonsense, d.path);
+}
+
+static void carry_files(void *ctx)
+{
+	static char *globs[] = { (char *)"out/*", NULL };
+	static struct pack_reader reader;
+	static struct unpack sink;
+	struct play p;
+	struct cur c;
+	uint8_t chunk[4096];
+	struct scratch *to = ctx;
+
+	open_box(&p, to->path);
+	p.stage.spec.takes_files = true;
+	p.stage.spec.globs = globs;
+	send_script(&p, "mkdir out; tr a-z A-Z <in >out/up");
+	struct pack_writer w = { .fd = p.files_fd, .max_bytes = UINT64_MAX };
+	CHILD_CHECK(pack_write_bytes(&w, "in", 0644, "text", 4, NULL) == 0);
+	CHILD_CHECK(pack_write_end(&w, NULL) == 0);
+	(void)close(p.files_fd);
+	CHILD_CHECK(hear(&p, &c) == MESSAGE_BOX_RUNNING);
+	CHILD_CHECK(hear_exited(&p) == 0);
+	unpack_init(&sink, to->fd, 1000);
+	pack_reader_init(&reader, &sink.sink);
+	for (ssize_t n; (n = read(p.capture_fd, chunk, sizeof(chunk))) > 0;)
+		CHILD_CHECK(pack_feed(&reader, chunk, (size_t)n, NULL) == 0);
+	CHILD_CHECK(pack_end(&reader, NULL) == 0);
+	CHILD_CHECK(scratch_holds(to->fd, "out/up", "TEXT"));
+	CHILD_CHECK(hear(&p, &c) == MESSAGE_BOX_CAPTURED);
+	CHILD_CHECK(cur_u64(&c) == 4);
+	expect_gone(&p);
+}
+
+TEST(files_go_in_before_and_out_after)
+{
+	SCRATCH(d);
+
+	IN_CHILD(carry_files, &d);
+}
+
+static void refuse_files(void *ctx)
+{
+	struct play p;
+	struct cur c;
+	char text[256];
+
+	open_box(&p, ctx);
+	p.stage.spec.takes_files = true;
+	send_script(&p, "echo never");
+	(void)close(p.files_fd); /* without an end mark */
+	CHILD_CHECK(hear(&p, &c) == MESSAGE_BOX_FAILED);
+	CHILD_CHECK(cur_u32(&c) == REASON_PROVISION_FAILED);
+	CHILD_CHECK(cur_u32(&c) == EBADMSG);
+	cur_str_into(&c, text, sizeof(text));
+	CHILD_CHECK(strstr(text, "cut short") != NULL);
+	CHILD_CHECK(printed(&p, ""));
+	expect_gone(&p);
+}
+
+TEST(without_its_files_a_guest_is_not_started)
+{
+	SCRATCH(d);
+
+	IN_CHILD(refuse_files, d.path);
+}
+
+TESTS(UNIT(a_guest_runs_and_its_end_is_told), UNIT(nobody_outlives_the_guest_and_nobody_harms_init),
+	UNIT(what_can_not_be_started_is_told), UNIT(signals_are_passed_on),
+	UNIT(a_kill_reaches_everybody), UNIT(a_box_ends_with_its_control_socket),
+	UNIT(a_box_that_is_told_nonsense_runs_nothing), UNIT(files_go_in_before_and_out_after),
+	UNIT(without_its_files_a_guest_is_not_started))

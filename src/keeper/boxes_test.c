@@ -1,0 +1,153 @@
+#include "keeper/boxes.h"
+
+#include <errno.h>
+
+#include "base/err.h"
+#include "keeper/sample.h"
+#include "lib/child.h"
+#include "lib/scratch.h"
+#include "lib/test.h"
+
+/* A keeper that can make real boxes. */
+static void open_keeper(struct keeper *k, const char *dir, struct root **ret)
+{
+	struct err err = { 0 };
+
+	*k = (struct keeper){ .root_fd = -1, .images_fd = -1, .lock_fd = -1 };
+	k->host.home_ns_fd = -1;
+	if (state_open(k, dir, &err) < 0)
+		child_fail(__FILE__, __LINE__, err.text);
+	if (box_host_init(&k->host, NULL, 0, &err) < 0)
+		CHILD_SKIP(err.text);
+	if (images_find_root(k, "host", ret, &err) < 0)
+		child_fail(__FILE__, __LINE__, err.text);
+}
+
+/* Nothing may be left: no process, no descriptor, no cgroup. */
+static void close_keeper(struct keeper *k)
+{
+	boxes_fini(k);
+	CHILD_CHECK(!k->ready && !k->busy && !k->retired && k->n_ready == 0);
+	CHILD_CHECK(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD);
+	state_close(k);
+	for (struct root *root; (root = k->roots);) {
+		k->roots = root->next;
+		root_free(root);
+	}
+	box_host_fini(&k->host);
+}
+
+static struct boxed *take(struct keeper *k, const struct root *root, const struct limits *limits)
+{
+	struct err err = { 0 };
+	struct boxed *b = NULL;
+
+	if (boxes_take(k, root, limits, &b, &err) < 0)
+		child_fail(__FILE__, __LINE__, err.text);
+	return b;
+}
+
+static void make_ready(struct keeper *k)
+{
+	for (int i = 0; i < 100 && k->n_ready < READY_BOXES_MAX; i++)
+		(void)boxes_tend(k, true);
+	CHILD_CHECK(k->n_ready == READY_BOXES_MAX);
+}
+
+static void use_some(void *ctx)
+{
+	struct keeper k;
+	struct root *root = NULL;
+	struct spec standard;
+
+	spec_init(&standard);
+	open_keeper(&k, ctx, &root);
+	size_t n_before = scratch_count_fds();
+	struct boxed *a = take(&k, root, &standard.limits);
+	struct boxed *b = take(&k, root, &standard.limits);
+	CHILD_CHECK(a != b && a->box.pid != b->box.pid);
+	CHILD_CHECK(a->box.uid != b->box.uid || !k.host.privileged);
+	CHILD_CHECK(!k.host.privileged || a->box.uid >= 0x70000000u);
+	CHILD_CHECK(boxes_use_root(&k, root));
+
+	make_ready(&k);
+	pid_t first = k.ready->box.pid;
+	struct boxed *c = take(&k, root, &standard.limits);
+	CHILD_CHECK(c->box.pid == first && k.n_ready == READY_BOXES_MAX - 1);
+	boxes_retire(&k, a);
+	boxes_retire(&k, b);
+	boxes_retire(&k, c);
+	boxes_retire(&k, NULL);
+	CHILD_CHECK(!k.busy && k.n_retired == 3 && !boxes_use_root(&k, root));
+	boxes_fini(&k);
+	CHILD_CHECK(scratch_count_fds() == n_before);
+	close_keeper(&k);
+}
+
+TEST(boxes_are_taken_made_ahead_and_retired)
+{
+	SCRATCH(d);
+
+	IN_CHILD(use_some, d.path);
+}
+
+static void kill_ready(void *ctx)
+{
+	struct keeper k;
+	struct root *root = NULL;
+	struct spec standard;
+
+	spec_init(&standard);
+	open_keeper(&k, ctx, &root);
+	k.favourite = root;
+	k.makes_ready = true;
+	make_ready(&k);
+	/* Somebody kills one of those that wait. */
+	struct boxed *dead = k.ready;
+	CHILD_CHECK(kill(dead->box.pid, SIGKILL) == 0);
+	siginfo_t info;
+	CHILD_CHECK(waitid(P_PID, (id_t)dead->box.pid, &info, WEXITED | WNOWAIT) == 0);
+	struct boxed *b = take(&k, root, &standard.limits);
+	CHILD_CHECK(b != dead && !box_reap(&b->box));
+	boxes_retire(&k, b);
+	close_keeper(&k);
+}
+
+TEST(a_box_that_died_while_it_waited_is_not_used)
+{
+	SCRATCH(d);
+
+	IN_CHILD(kill_ready, d.path);
+}
+
+static void forget(void *ctx)
+{
+	struct keeper k;
+	struct root *root = NULL;
+
+	open_keeper(&k, ctx, &root);
+	k.favourite = root;
+	k.makes_ready = true;
+	make_ready(&k);
+	boxes_forget_root(&k, root);
+	CHILD_CHECK(k.n_ready == 0 && !k.ready && !k.favourite);
+	CHILD_CHECK(k.n_retired == READY_BOXES_MAX);
+	(void)boxes_tend(&k, true);
+	CHILD_CHECK(k.n_ready == 0); /* nobody wants any */
+	k.favourite = root;
+	k.stopping = true;
+	(void)boxes_tend(&k, true);
+	CHILD_CHECK(k.n_ready == 0); /* nor while stopping */
+	close_keeper(&k);
+}
+
+TEST(no_more_boxes_are_made_of_a_root_that_goes)
+{
+	SCRATCH(d);
+
+	IN_CHILD(forget, d.path);
+}
+
+TESTS(UNIT(boxes_are_taken_made_ahead_and_retired),
+	UNIT(a_box_that_died_while_it_waited_is_not_used),
+	UNIT(no_more_boxes_are_made_of_a_root_that_goes))
