@@ -351,6 +351,9 @@ static void get_set(struct init *in, struct step_context *c)
 
 	if (r == 0 && in->fds[CHANNEL_FILES] >= 0)
 		r = files_take_in(&in->spec, in->fds[CHANNEL_FILES], &err);
+	/* The guest does so too; but if it can not, that is not for want of a program. */
+	if (r == 0 && chdir(in->spec.cwd) < 0)
+		r = err_errno(&err, "enter the working directory '%.100s'", in->spec.cwd);
 	if (r < 0)
 		give_up(REASON_PROVISION_FAILED, r, &err);
 	close_fdp(&in->fds[CHANNEL_FILES]);

@@ -166,6 +166,7 @@ static int write_entry(
 struct names {
 	char **at;
 	size_t n;
+	size_t room;
 };
 
 static void names_fini(struct names *names)
@@ -178,6 +179,23 @@ static void names_fini(struct names *names)
 static int compare_names(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int add_name(struct names *names, const char *name, struct err *err)
+{
+	if (names->n >= PACK_ENTRIES_MAX)
+		return err_set(err, -E2BIG, "more than %u files", PACK_ENTRIES_MAX);
+	if (names->n == names->room) {
+		size_t room = names->room ? 2 * names->room : 64;
+		char **grown = reallocarray(names->at, room, sizeof(*grown));
+
+		if (!grown)
+			return err_set(err, -ENOMEM, "no memory for the names of files");
+		names->at = grown;
+		names->room = room;
+	}
+	names->at[names->n++] = xstrdup(name);
+	return 0;
 }
 
 static int read_names(int dir_fd, struct names *names, struct err *err)
@@ -193,14 +211,7 @@ static int read_names(int dir_fd, struct names *names, struct err *err)
 	while (r == 0 && (entry = readdir(dir))) {
 		if (streq(entry->d_name, ".") || streq(entry->d_name, ".."))
 			continue;
-		char **grown = reallocarray(names->at, names->n + 1, sizeof(*grown));
-		if (names->n >= PACK_ENTRIES_MAX || !grown) {
-			r = err_set(err, -E2BIG, "more than %u files", PACK_ENTRIES_MAX);
-			names->at = grown ? grown : names->at;
-			break;
-		}
-		names->at = grown;
-		names->at[names->n++] = xstrdup(entry->d_name);
+		r = add_name(names, entry->d_name, err);
 	}
 	(void)closedir(dir);
 	if (names->n > 0)

@@ -56,7 +56,7 @@ class Keeper:
     def settled(self):
         """How many descriptors it holds once it has nothing more to do."""
         last, since = None, time.monotonic()
-        while time.monotonic() - since < 0.15 * SLOWER:
+        while time.monotonic() - since < 0.3 * SLOWER:
             if self.n_fds() != last:
                 last, since = self.n_fds(), time.monotonic()
             time.sleep(0.01)

@@ -35,9 +35,13 @@ def needs(program):
     return pytest.mark.skipif(not os.path.exists(program), reason=f"{program} is not installed")
 
 
+# What AddressSanitizer says about a vfork, in builds that have it.
+NOISE = re.compile(r"==\d+==WARNING: ASan is ignoring|False positive error|For details see http")
+
+
 def said(done):
     """The one line that belljar itself wrote, without its name."""
-    lines = done.stderr.splitlines()
+    lines = [line for line in done.stderr.splitlines() if not NOISE.match(line)]
     assert len(lines) == 1 and lines[0].startswith("belljar: "), done.stderr
     return lines[0].removeprefix("belljar: ")
 
@@ -649,7 +653,7 @@ def test_the_working_directory(jar):
     assert jar.run("--cwd", "/tmp", "--", "pwd").stdout == "/tmp\n"
     done = jar.run("--cwd", "/nonexistent", "--", "pwd")
     assert done.returncode == 125
-    assert said(done) == ("could not make the box: cannot enter the working directory: "
+    assert said(done) == ("could not make the box: enter the working directory '/nonexistent': "
                           "No such file or directory")
 
 
@@ -1038,8 +1042,8 @@ def test_limits_can_not_be_raised_from_inside(jar):
             "    soft, hard = resource.getrlimit(what)\n"
             "    assert soft == hard >= 0, name\n"
             "    try: resource.setrlimit(what, (hard + 1, hard + 1))\n"
-            "    except (ValueError, OSError): continue\n"
-            "    print(name)\n")
+            "    except (ValueError, OSError): pass\n"
+            "    if resource.getrlimit(what) != (soft, hard): print(name)\n")
     done = jar.run("--", "/usr/bin/python3", "-c", code)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
