@@ -15,9 +15,9 @@ static const struct {
 	enum facet facet;
 	enum controller controller;
 } facets[] = {
-	{FACET_MEMORY, CONTROLLER_MEMORY},
-	{ FACET_CPU,   CONTROLLER_CPU   },
-	{ FACET_PIDS,  CONTROLLER_PIDS  },
+	{ FACET_MEMORY, CONTROLLER_MEMORY },
+	{ FACET_CPU, CONTROLLER_CPU },
+	{ FACET_PIDS, CONTROLLER_PIDS },
 };
 
 /* The group on which limits are tried out, and what is tried. */

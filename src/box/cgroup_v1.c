@@ -30,10 +30,10 @@ static void format_quota(const struct limits *l, char *buf)
 
 /* The file with memsw limits memory and swap together, hence the same value. */
 static const struct cgroup_knob knobs[] = {
-	{CONTROLLER_MEMORY,  "memory.limit_in_bytes",       format_memory, false},
+	{ CONTROLLER_MEMORY, "memory.limit_in_bytes", format_memory, false },
 	{ CONTROLLER_MEMORY, "memory.memsw.limit_in_bytes", format_memory, true },
-	{ CONTROLLER_PIDS,   "pids.max",                    format_pids,   false},
-	{ CONTROLLER_CPU,    "cpu.cfs_quota_us",            format_quota,  false},
+	{ CONTROLLER_PIDS, "pids.max", format_pids, false },
+	{ CONTROLLER_CPU, "cpu.cfs_quota_us", format_quota, false },
 };
 
 #define MEMORY  CONTROLLER_BIT(CONTROLLER_MEMORY)
@@ -42,11 +42,11 @@ static const struct cgroup_knob knobs[] = {
 #define AT(f)   offsetof(struct cgroup_stats, f)
 
 static const struct cgroup_gauge gauges[] = {
-	{CPUACCT, "cpuacct.usage",             NULL,       1000, AT(cpu_us)       },
-	{ MEMORY, "memory.max_usage_in_bytes", NULL,       1,    AT(peak_bytes)   },
-	{ MEMORY, "memory.oom_control",        "oom_kill", 1,    AT(oom_kills)    },
-	{ PIDS,   "pids.peak",                 NULL,       1,    AT(pids_peak)    },
-	{ PIDS,   "pids.events",               "max",      1,    AT(pids_max_hits)},
+	{ CPUACCT, "cpuacct.usage", NULL, 1000, AT(cpu_us) },
+	{ MEMORY, "memory.max_usage_in_bytes", NULL, 1, AT(peak_bytes) },
+	{ MEMORY, "memory.oom_control", "oom_kill", 1, AT(oom_kills) },
+	{ PIDS, "pids.peak", NULL, 1, AT(pids_peak) },
+	{ PIDS, "pids.events", "max", 1, AT(pids_max_hits) },
 };
 
 static int v1_offer(int root_fd, const struct cgroup_base *base, uint32_t wanted)

@@ -42,10 +42,10 @@ static void format_quota(const struct limits *l, char *buf)
 
 /* Swap is not here: the parent group holds it off for all, see v2_prepare(). */
 static const struct cgroup_knob knobs[] = {
-	{CONTROLLER_MEMORY,  "memory.max",       format_memory, false},
-	{ CONTROLLER_MEMORY, "memory.oom.group", format_one,    false},
-	{ CONTROLLER_PIDS,   "pids.max",         format_pids,   false},
-	{ CONTROLLER_CPU,    "cpu.max",          format_quota,  false},
+	{ CONTROLLER_MEMORY, "memory.max", format_memory, false },
+	{ CONTROLLER_MEMORY, "memory.oom.group", format_one, false },
+	{ CONTROLLER_PIDS, "pids.max", format_pids, false },
+	{ CONTROLLER_CPU, "cpu.max", format_quota, false },
 };
 
 #define MEMORY CONTROLLER_BIT(CONTROLLER_MEMORY)
@@ -53,11 +53,11 @@ static const struct cgroup_knob knobs[] = {
 #define AT(f)  offsetof(struct cgroup_stats, f)
 
 static const struct cgroup_gauge gauges[] = {
-	{0,       "cpu.stat",      "usage_usec", 1, AT(cpu_us)       },
-	{ MEMORY, "memory.peak",   NULL,         1, AT(peak_bytes)   },
-	{ MEMORY, "memory.events", "oom_kill",   1, AT(oom_kills)    },
-	{ PIDS,   "pids.peak",     NULL,         1, AT(pids_peak)    },
-	{ PIDS,   "pids.events",   "max",        1, AT(pids_max_hits)},
+	{ 0, "cpu.stat", "usage_usec", 1, AT(cpu_us) },
+	{ MEMORY, "memory.peak", NULL, 1, AT(peak_bytes) },
+	{ MEMORY, "memory.events", "oom_kill", 1, AT(oom_kills) },
+	{ PIDS, "pids.peak", NULL, 1, AT(pids_peak) },
+	{ PIDS, "pids.events", "max", 1, AT(pids_max_hits) },
 };
 
 static uint32_t read_controllers(int fd, const char *file)

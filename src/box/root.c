@@ -399,8 +399,8 @@ static int assemble_here(const struct root_source *s, int tree, struct err *err)
 
 /* The process that assembles: tells how it went, and keeps the namespace alive
  * until the keeper has a descriptor of it and closes its end. */
-static _Noreturn void assembler_main(const struct root_source *s, int tree, int report_fd,
-	int hold_fd)
+static _Noreturn void assembler_main(
+	const struct root_source *s, int tree, int report_fd, int hold_fd)
 {
 	struct err err = { 0 };
 	char byte;

@@ -25,9 +25,9 @@ struct doctor {
 };
 
 static const struct option_row options[] = {
-	{"--json",     0, OPTION_FLAG, offsetof(struct doctor, json), NULL, "print JSON" },
+	{ "--json", 0, OPTION_FLAG, offsetof(struct doctor, json), NULL, "print JSON" },
 	{ "--gaps", 0, OPTION_FLAG, offsetof(struct doctor, gaps), NULL, "only what is not ok" },
-	{ 0      },
+	{ 0 },
 };
 
 /* How a state is coloured on a terminal. */

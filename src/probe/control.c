@@ -28,10 +28,10 @@ static const struct limit {
 	const char *v2_file;
 	const char *v2_value;
 } limits[] = {
-	{"memory", "memory", "memory.limit_in_bytes",       "67108864", "memory.max",      "67108864"    },
-	{ "cpu",   "cpu",    "cpu.cfs_quota_us",            "50000",    "cpu.max",         "50000 100000"},
-	{ "pids",  "pids",   "pids.max",                    "16",       "pids.max",        "16"          },
-	{ "swap",  "memory", "memory.memsw.limit_in_bytes", "-1",       "memory.swap.max", "0"           },
+	{ "memory", "memory", "memory.limit_in_bytes", "67108864", "memory.max", "67108864" },
+	{ "cpu", "cpu", "cpu.cfs_quota_us", "50000", "cpu.max", "50000 100000" },
+	{ "pids", "pids", "pids.max", "16", "pids.max", "16" },
+	{ "swap", "memory", "memory.memsw.limit_in_bytes", "-1", "memory.swap.max", "0" },
 };
 
 static const char fix_v1_user[] = "run the keeper as root (sudo belljar keeper), or boot with "

@@ -320,10 +320,10 @@ static const struct {
 	const char *name;
 	uint32_t action;
 } actions[] = {
-	{"kill_process", SECCOMP_RET_KILL_PROCESS},
-	{ "errno",       SECCOMP_RET_ERRNO       },
-	{ "log",         SECCOMP_RET_LOG         },
-	{ "user_notif",  SECCOMP_RET_USER_NOTIF  },
+	{ "kill_process", SECCOMP_RET_KILL_PROCESS },
+	{ "errno", SECCOMP_RET_ERRNO },
+	{ "log", SECCOMP_RET_LOG },
+	{ "user_notif", SECCOMP_RET_USER_NOTIF },
 };
 
 void kernel_probe_seccomp_actions(

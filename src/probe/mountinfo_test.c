@@ -121,12 +121,12 @@ TEST(a_group_is_below_its_mount_or_the_mount_itself)
 	static const struct {
 		const char *root, *path, *dir;
 	} rows[] = {
-		{"/",          "/",           "/cg"    },
-		{ "/",         "/a/b",        "/cg/a/b"},
-		{ "/docker/1", "/docker/1",   "/cg"    },
-		{ "/docker/1", "/docker/1/x", "/cg/x"  },
-		{ "/docker/1", "/docker/12",  "/cg"    },
-		{ "/",         "/../other",   "/cg"    },
+		{ "/", "/", "/cg" },
+		{ "/", "/a/b", "/cg/a/b" },
+		{ "/docker/1", "/docker/1", "/cg" },
+		{ "/docker/1", "/docker/1/x", "/cg/x" },
+		{ "/docker/1", "/docker/12", "/cg" },
+		{ "/", "/../other", "/cg" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {

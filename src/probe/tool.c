@@ -25,13 +25,13 @@ static const struct tool {
 	const char *name;
 	const char *path; /* NULL: search */
 } tools[] = {
-	{"podman",   NULL              },
-	{ "runc",    NULL              },
-	{ "runsc",   NULL              },
-	{ "bwrap",   NULL              },
-	{ "python3", "/usr/bin/python3"},
-	{ "node",    "/usr/bin/node"   },
-	{ "bash",    "/usr/bin/bash"   },
+	{ "podman", NULL },
+	{ "runc", NULL },
+	{ "runsc", NULL },
+	{ "bwrap", NULL },
+	{ "python3", "/usr/bin/python3" },
+	{ "node", "/usr/bin/node" },
+	{ "bash", "/usr/bin/bash" },
 };
 
 struct tool_run {

@@ -89,17 +89,17 @@ TEST(dirty_pipe_is_known_by_its_branches)
 		const char *version;
 		bool flawed;
 	} rows[] = {
-		{"5.7.19",    false},
-		{ "5.8",      true },
+		{ "5.7.19", false },
+		{ "5.8", true },
 		{ "5.10.101", true },
-		{ "5.10.102", false},
-		{ "5.15.24",  true },
-		{ "5.15.25",  false},
-		{ "5.16.10",  true },
-		{ "5.16.11",  false},
-		{ "5.14.21",  true },
-		{ "5.17",     false},
-		{ "6.1.0",    false},
+		{ "5.10.102", false },
+		{ "5.15.24", true },
+		{ "5.15.25", false },
+		{ "5.16.10", true },
+		{ "5.16.11", false },
+		{ "5.14.21", true },
+		{ "5.17", false },
+		{ "6.1.0", false },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
