@@ -2,9 +2,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
@@ -103,13 +104,19 @@ static int find_arguments(uintptr_t ret[4])
 	char line[1024];
 	ssize_t n = fd_read_text(AT_FDCWD, "/proc/self/stat", line, sizeof(line));
 	char *rest = n < 0 ? NULL : strrchr(line, ')');
-	unsigned long v[4];
+	unsigned long v[4] = { 0 };
 
 	if (!rest)
 		return n < 0 ? (int)n : -EPROTO;
 	for (int field = 2; field < 48 && rest; field++)
 		rest = strchr(rest + 1, ' ');
-	if (!rest || sscanf(rest, "%lu %lu %lu %lu", &v[0], &v[1], &v[2], &v[3]) != 4)
+	for (int i = 0; i < 4 && rest; i++) {
+		char *end;
+
+		v[i] = strtoul(rest, &end, 10);
+		rest = end > rest && v[i] != ULONG_MAX ? end : NULL;
+	}
+	if (!rest)
 		return -EPROTO;
 	if (v[0] == 0 || v[1] < v[0] || v[2] == 0 || v[3] < v[2])
 		return -EPROTO;

@@ -31,6 +31,10 @@
 
 #define ID_SIZE 16
 
+/* How often and how soon a lock is tried again whose holder may be dead. */
+#define LOCK_TRIES    50
+#define LOCK_PAUSE_US 10000
+
 static int open_dir(int at_fd, const char *name, mode_t mode, int *ret, struct err *err)
 {
 	if (mkdirat(at_fd, name, mode) < 0 && errno != EEXIST)
@@ -57,6 +61,19 @@ static int lock_file(int dir_fd, const char *name, int flags)
 		ours.st_ino != there.st_ino)
 		return -ESTALE;
 	return take_fd(&fd);
+}
+
+/* A box that was just being made when its keeper was killed has inherited the lock,
+ * and holds it until it has closed all that, which is soon. */
+static int await_lock(int dir_fd, const char *name)
+{
+	int fd = lock_file(dir_fd, name, O_CREAT);
+
+	for (int i = 0; i < LOCK_TRIES && (fd == -EWOULDBLOCK || fd == -ESTALE); i++) {
+		(void)usleep(LOCK_PAUSE_US);
+		fd = lock_file(dir_fd, name, O_CREAT);
+	}
+	return fd;
 }
 
 static void group_name(const char *id, char *buf, size_t size)
@@ -157,11 +174,13 @@ static int bind_socket(struct keeper *k, int fd, struct err *err)
 
 int state_listen(struct keeper *k, int *ret_fd, struct err *err)
 {
-	AUTO_FD lock = lock_file(k->root_fd, "keeper.lock", O_CREAT);
+	AUTO_FD lock = await_lock(k->root_fd, "keeper.lock");
 	AUTO_FD fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-	if (lock < 0)
+	if (lock == -EWOULDBLOCK)
 		return err_set(err, -EADDRINUSE, "another keeper serves %s", k->root_dir);
+	if (lock < 0)
+		return err_set(err, lock, "lock keeper.lock: %s", strerror(-lock));
 	if (fd < 0)
 		return err_errno(err, "make a socket");
 	int r = bind_socket(k, fd, err);

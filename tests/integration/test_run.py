@@ -266,16 +266,19 @@ def test_json_holds_output_up_to_its_cap(jar):
 @once
 def test_json_counts_what_was_used(jar):
     code = ("import os, time\nfs = [open('/dev/null') for _ in range(100)]\n"
-            "pids = [os.fork() for _ in range(2)]\n"
-            "x = bytearray(50 << 20)\nend = time.process_time() + 0.3\n"
-            "while time.process_time() < end: pass\n")
+            "def burn():\n"
+            "    end = time.process_time() + 0.2\n"
+            "    while time.process_time() < end: pass\n"
+            "for _ in range(3):\n"
+            "    if os.fork() == 0: burn(); os._exit(0)\n"
+            "x = bytearray(50 << 20)\nburn()\nfor _ in range(3): os.wait()\n")
     _, result = result_of(jar, "--cpu", "2", "--", "/usr/bin/python3", "-c", code)
     usage = result["resource_usage"]
-    assert usage["cpu_time_sec"] >= 1.1
+    assert usage["cpu_time_sec"] >= 0.75
     assert usage["pids"] >= 4
     assert usage["max_open_files"] >= 100
     assert usage["peak_rss_mb"] >= 50
-    assert usage["wall_time_sec"] >= 0.3
+    assert usage["wall_time_sec"] >= 0.2
 
 
 # --- streams

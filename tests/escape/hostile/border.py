@@ -28,19 +28,25 @@ def target(pid):
     return child() if pid == -1 else pid
 
 
-def kill(pid, number):
-    """Send a signal, and see whether it did anything."""
-    pid = target(pid)
-    os.kill(pid, number)
-    time.sleep(0.05)
+def state_of(pid):
+    """The letter of /proc; "X" for who is gone."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8") as f:
-            state = f.read().rsplit(")", 1)[1].split()[0]
+            return f.read().rsplit(")", 1)[1].split()[0]
     except FileNotFoundError:
-        return "dead"
-    if state not in "TtZX":
-        raise Nothing
-    return state
+        return "X"
+
+
+def kill(pid, number):
+    """Send a signal, and see whether it did anything, soon or (to a child) ever."""
+    victim = target(pid)
+    os.kill(victim, number)
+    end = time.monotonic() + (5 if pid == -1 else 0.05)
+    while time.monotonic() < end:
+        if state_of(victim) in "TtZX":
+            return state_of(victim)
+        time.sleep(0.005)
+    raise Nothing
 
 
 def kill_by_pidfd(pid):
