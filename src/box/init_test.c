@@ -186,7 +186,7 @@ static void fail_to_execute(void *ctx)
 	p.stage.spec.cwd = (char *)"/nowhere";
 	send_script(&p, "true");
 	CHILD_CHECK(hear(&p, &c) == MESSAGE_BOX_FAILED);
-	CHILD_CHECK(cur_u32(&c) == REASON_EXEC_FAILED);
+	CHILD_CHECK(cur_u32(&c) == REASON_PROVISION_FAILED);
 	CHILD_CHECK(cur_u32(&c) == ENOENT);
 	cur_str_into(&c, text, sizeof(text));
 	CHILD_CHECK(cur_end(&c) == 0 && strstr(text, "working directory") != NULL);

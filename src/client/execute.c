@@ -16,6 +16,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "base/str.h"
+#include "client/outcome.h"
 #include "client/task.h"
 #include "ipc/cur.h"
 #include "ipc/frame.h"
@@ -430,83 +431,16 @@ static int execute(struct execution *e, struct err *err)
 	return 0;
 }
 
-static const struct {
-	enum reason reason;
-	enum belljar_outcome outcome;
-	const char *name;
-} outcomes[] = {
-	{ REASON_EXIT_CODE_0, BELLJAR_SUCCESS, "success" },
-	{ REASON_NONZERO_EXIT, BELLJAR_NONZERO_EXIT, "nonzero_exit" },
-	{ REASON_SIGNALED, BELLJAR_SIGNALED, "signaled" },
-	{ REASON_OOM_KILLED, BELLJAR_OUT_OF_MEMORY, "out_of_memory" },
-	{ REASON_PIDS_LIMIT_EXCEEDED, BELLJAR_PIDS_LIMIT, "pids_limit" },
-	{ REASON_EXECUTION_TIMEOUT, BELLJAR_TIMEOUT, "timeout" },
-	{ REASON_STARTUP_TIMEOUT, BELLJAR_STARTUP_TIMEOUT, "startup_timeout" },
-	{ REASON_CANCELED_BY_USER, BELLJAR_CANCELED, "canceled" },
-	{ REASON_IMAGE_PULL_FAILED, BELLJAR_IMAGE_MISSING, "image_missing" },
-	{ REASON_PROVISION_FAILED, BELLJAR_PROVISION_FAILED, "provision_failed" },
-	{ REASON_EXEC_FAILED, BELLJAR_EXEC_FAILED, "exec_failed" },
-	{ REASON_POLICY_DENIED, BELLJAR_POLICY_DENIED, "policy_denied" },
-};
-
-const char *belljar_outcome_name(enum belljar_outcome outcome)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(outcomes); i++) {
-		if (outcomes[i].outcome == outcome)
-			return outcomes[i].name;
-	}
-	return NULL;
-}
-
-static struct belljar_limits public_limits(const struct limits *l)
-{
-	return (struct belljar_limits){
-		.timeout_ms = l->timeout_ms,
-		.startup_ms = l->startup_ms,
-		.grace_ms = l->grace_ms,
-		.no_grace = l->grace_ms == 0,
-		.memory_bytes = l->memory_bytes,
-		.cpu_milli = l->cpu_milli,
-		.pids = l->pids,
-		.workspace_bytes = l->workspace_bytes,
-		.tmp_bytes = l->tmp_bytes,
-		.open_files = l->files,
-		.capture_bytes = l->capture_bytes,
-	};
-}
-
 static int publish_result(const struct execution *e, struct belljar_result *ret, struct err *err)
 {
-	const struct result *r = &e->result;
+	int r = outcome_publish(&e->result, &e->task->spec, ret, err);
 
-	if (r->reason == REASON_INFRASTRUCTURE_ERROR)
-		return err_set(err, -EIO, "%s", r->message);
-	*ret = (struct belljar_result){
-		.exit_code = r->exit_code,
-		.signal = r->signal,
-		.error = r->error,
-		.created_ns = r->created_ns,
-		.started_ns = r->started_ns,
-		.ended_ns = r->ended_ns,
-		.enforced = r->enforced,
-		.cpu_us = r->usage.cpu_us,
-		.wall_us = r->usage.wall_us,
-		.peak_bytes = r->usage.peak_bytes,
-		.pids = r->usage.pids,
-		.open_files = r->usage.open_files,
-		.log_bytes = e->log_bytes,
-		.captured_bytes = r->usage.captured_bytes,
-		.captured_files = e->reader ? e->reader->n_entries - e->sink->n_skipped : 0,
-		.skipped_files = e->sink ? e->sink->n_skipped : 0,
-		.capture_incomplete = e->reader && !e->reader->ended,
-		.limits = public_limits(&e->task->spec.limits),
-	};
-	for (size_t i = 0; i < ARRAY_SIZE(outcomes); i++) {
-		if (outcomes[i].reason == r->reason)
-			ret->outcome = outcomes[i].outcome;
-	}
-	(void)snprintf(ret->image, sizeof(ret->image), "%s", e->task->spec.image);
-	(void)snprintf(ret->message, sizeof(ret->message), "%s", r->message);
+	if (r < 0)
+		return r;
+	ret->log_bytes = e->log_bytes;
+	ret->captured_files = e->reader ? e->reader->n_entries - e->sink->n_skipped : 0;
+	ret->skipped_files = e->sink ? e->sink->n_skipped : 0;
+	ret->capture_incomplete = e->reader && !e->reader->ended;
 	return 0;
 }
 

@@ -50,20 +50,6 @@ static int connect_once(struct belljar_sandbox *s, int *ret, struct err *err)
 			      : connection_open_running(s->root, ret, err);
 }
 
-static int find_keeper(
-	struct belljar_sandbox *s, const struct belljar_options *options, struct err *err)
-{
-	enum belljar_keeper wanted = options ? options->keeper : BELLJAR_KEEPER_ANY;
-	AUTO_FD fd = -1;
-
-	if (wanted != BELLJAR_KEEPER_OWN) {
-		int r = connection_open_running(s->root, &fd, err);
-		if (r == 0 || wanted == BELLJAR_KEEPER_RUNNING)
-			return r;
-	}
-	return connection_start_keeper(find_program(options), s->root, &s->own, err);
-}
-
 static bool is_alive(int fd)
 {
 	struct pollfd p = { .fd = fd };
@@ -127,6 +113,22 @@ static int try_keeper(struct belljar_sandbox *s, struct err *err)
 	return r;
 }
 
+/* A keeper that hangs up on us is as good as none: one that was just killed is still
+ * connected to, for as long as a box that it was making. */
+static int find_keeper(
+	struct belljar_sandbox *s, const struct belljar_options *options, struct err *err)
+{
+	enum belljar_keeper wanted = options ? options->keeper : BELLJAR_KEEPER_ANY;
+
+	if (wanted != BELLJAR_KEEPER_OWN) {
+		int r = try_keeper(s, err);
+		if (r == 0 || wanted == BELLJAR_KEEPER_RUNNING || r == -EPROTO || r == -EBADMSG)
+			return r;
+	}
+	int r = connection_start_keeper(find_program(options), s->root, &s->own, err);
+	return r < 0 ? r : try_keeper(s, err);
+}
+
 int belljar_open(const struct belljar_options *options, struct belljar_sandbox **ret,
 	struct belljar_error *error)
 {
@@ -138,8 +140,6 @@ int belljar_open(const struct belljar_options *options, struct belljar_sandbox *
 	int r = path_state_root(options ? options->root : NULL, &s->root, &err);
 	if (r == 0)
 		r = find_keeper(s, options, &err);
-	if (r == 0)
-		r = try_keeper(s, &err);
 	if (r < 0) {
 		belljar_close(s);
 		return sandbox_report(error, &err, r);

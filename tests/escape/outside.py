@@ -217,7 +217,11 @@ class Box:
         self.started = []
 
     def give(self, name):
-        """A hostile program, where this user can read it. Returns its path."""
+        """A hostile program, where this user can read it. Returns its path. Written
+        once: another run may be copying it."""
+        path = self.home / "hostile" / name
+        if path.exists():
+            return path
         return self.belljar.file("hostile/" + name, (HOSTILE / name).read_bytes())
 
     def give_all(self, compiled):

@@ -463,7 +463,7 @@ def test_a_run_dies_with_its_client(keeper):
     started = keeper.sh(peer, "trap '' HUP TERM PIPE; sleep 600 & echo ready; sleep 600")
     assert read_line(started.channels["stdout"]) == b"ready\n"
     with keeper.greet() as other:
-        assert other.list() == {started.id: "running"}
+        assert eventually(lambda: other.list() == {started.id: "running"})
         peer.close()
         assert eventually(lambda: other.list() == {})
         assert not any("sleep 600" in line for line in keeper.jar.processes().values())
