@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
+#include <linux/keyctl.h>
 #include <linux/securebits.h>
 #include <sched.h>
 #include <signal.h>
@@ -37,9 +38,9 @@
 #define ALWAYS                                                                                     \
 	(FACET_BIT(FACET_USER) | FACET_BIT(FACET_MOUNT) | FACET_BIT(FACET_PID) |                   \
 		FACET_BIT(FACET_NET) | FACET_BIT(FACET_IPC) | FACET_BIT(FACET_UTS) |               \
-		FACET_BIT(FACET_CGROUP) | FACET_BIT(FACET_TIMEOUT) | FACET_BIT(FACET_PIDS) |       \
-		FACET_BIT(FACET_WORKSPACE) | FACET_BIT(FACET_RLIMITS) |                            \
-		FACET_BIT(FACET_CAPABILITIES) | FACET_BIT(FACET_SECCOMP))
+		FACET_BIT(FACET_CGROUP) | FACET_BIT(FACET_TIMEOUT) | FACET_BIT(FACET_WORKSPACE) |  \
+		FACET_BIT(FACET_RLIMITS) | FACET_BIT(FACET_CAPABILITIES) |                         \
+		FACET_BIT(FACET_SECCOMP))
 
 static bool has_capability(unsigned cap)
 {
@@ -51,18 +52,37 @@ static bool has_capability(unsigned cap)
 	return data[cap / 32].effective & (1u << (cap % 32));
 }
 
-bool box_is_privileged(void)
+/* The first line of the map of user ids: what our root is outside, and how many ids
+ * there are. */
+static bool read_map(char outside[16], char size[16])
 {
 	char map[256];
-	char inside[16], outside[16], size[16];
+	char inside[16];
+
+	return fd_read_text(AT_FDCWD, "/proc/self/uid_map", map, sizeof(map)) >= 0 &&
+	       sscanf(map, "%15s %15s %15s", inside, outside, size) == 3 && streq(inside, "0");
+}
+
+bool box_is_privileged(void)
+{
+	char outside[16], size[16];
 
 	if (geteuid() != 0 || !has_capability(CAP_SYS_ADMIN) || !has_capability(CAP_SETUID) ||
 		!has_capability(CAP_SETGID) || !has_capability(CAP_MKNOD))
 		return false;
-	if (fd_read_text(AT_FDCWD, "/proc/self/uid_map", map, sizeof(map)) < 0)
-		return false;
-	return sscanf(map, "%15s %15s %15s", inside, outside, size) == 3 && streq(inside, "0") &&
-	       streq(outside, "0") && streq(size, "4294967295");
+	return read_map(outside, size) && streq(outside, "0") && streq(size, "4294967295");
+}
+
+/* RLIMIT_NPROC counts the processes of a box, but does not hold for the host's root,
+ * even one without capabilities, as in a container without a user namespace: that is
+ * who its boxes belong to then. */
+static bool counts_processes(bool is_privileged)
+{
+	char outside[16], size[16];
+
+	if (is_privileged || geteuid() != 0)
+		return true;
+	return read_map(outside, size) && !streq(outside, "0");
 }
 
 static int write_own_map(const char *path, unsigned inside, unsigned id, struct err *err)
@@ -125,12 +145,26 @@ static bool forbid_dumps(void)
 	return setrlimit(RLIMIT_CORE, &one) == 0;
 }
 
+/* A session keyring with nothing in it, for us and all our boxes, so that the caller's
+ * is out of reach. One for each box would soon be more than a user may have: the
+ * kernel is slow to let them go. A kernel without keyrings has none to leave. */
+static int leave_keyring(struct err *err)
+{
+	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS)
+		return err_errno(err, "leave the session keyring");
+	return 0;
+}
+
 int box_host_init(struct box_host *host, const char *profile, size_t profile_size, struct err *err)
 {
 	*host = (struct box_host){ .privileged = box_is_privileged(), .home_ns_fd = -1 };
+	/* Asked before there is a user namespace of our own, in which all looks different. */
+	uint64_t pids = counts_processes(host->privileged) ? FACET_BIT(FACET_PIDS) : 0;
 	int r = profile_compile(profile ? profile : profile_default,
 		profile ? profile_size : profile_default_size, &host->filter, err);
 
+	if (r == 0)
+		r = leave_keyring(err);
 	if (r == 0)
 		r = host->privileged ? ready_for_switching(err) : enter_own_namespace(err);
 	if (r < 0) {
@@ -144,7 +178,7 @@ int box_host_init(struct box_host *host, const char *profile, size_t profile_siz
 		return r;
 	}
 	host->landlock_abi = landlock_abi();
-	host->facets = ALWAYS | (host->landlock_abi > 0 ? FACET_BIT(FACET_LANDLOCK) : 0) |
+	host->facets = ALWAYS | pids | (host->landlock_abi > 0 ? FACET_BIT(FACET_LANDLOCK) : 0) |
 		       (host->privileged ? FACET_BIT(FACET_UID) : 0);
 	if (!forbid_dumps())
 		host->facets &= ~FACET_BIT(FACET_RLIMITS);

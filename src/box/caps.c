@@ -2,7 +2,6 @@
  * (no_new_privs, and an empty bounding set), not from the ambient set. */
 #include <errno.h>
 #include <linux/capability.h>
-#include <linux/keyctl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -34,10 +33,6 @@ int bounds_enter(struct step_context *c, struct err *err)
 		return err_errno(err, "clear the ambient capabilities");
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return err_errno(err, "set no_new_privs");
-	/* A session keyring of our own, so that the keeper's is out of reach. A kernel
-	 * without keyrings has none to leave. */
-	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS)
-		return err_errno(err, "leave the session keyring");
 	return 0;
 }
 

@@ -26,7 +26,7 @@ step_fn mount_enter;     /* /workspace, /tmp, /dev/shm, /dev/pts, masks over /pr
 step_fn net_enter;       /* bring up lo */
 step_fn workspace_enter; /* the sizes this run asked for */
 step_fn tty_enter;       /* make the terminal when one is wanted */
-step_fn bounds_enter;    /* no way to get a capability, no keyring */
+step_fn bounds_enter;    /* no way to get a capability */
 step_fn caps_enter;      /* no capability */
 step_fn landlock_enter;  /* write only where it is meant */
 step_fn seccomp_enter;   /* only harmless system calls */

@@ -401,6 +401,14 @@ static uint32_t channels_of(const struct spec *s)
 	       (s->globs && s->globs[0] ? 1u << CHANNEL_CAPTURE : 0);
 }
 
+/* A guest that opens /dev/stdout opens the pipe anew, and needs a right to it. */
+static int own_by_guest(const struct run *r, enum channel channel, int fd)
+{
+	if (channel > CHANNEL_STDERR)
+		return 0;
+	return fchown(fd, r->boxed->box.uid, (gid_t)-1) < 0 ? -errno : 0;
+}
+
 /* Hand the specification and the box's ends of its channels to init. */
 static int send_spec(struct run *r, const struct spec *spec, struct err *err)
 {
@@ -414,7 +422,9 @@ static int send_spec(struct run *r, const struct spec *spec, struct err *err)
 		if (!(mask & (1u << i)))
 			continue;
 		result = make_channel((enum channel)i, &r->fds[i], &box_fds[n]);
-		n += result == 0;
+		if (result < 0)
+			break;
+		result = own_by_guest(r, (enum channel)i, box_fds[n++]);
 	}
 	put_init(&out, FRAME_SIZE_MAX);
 	spec_put(spec, &out);

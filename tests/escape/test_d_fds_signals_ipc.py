@@ -42,6 +42,12 @@ def test_only_three_descriptors_are_open(box):
     assert found["kinds"] == ["pipe"] * 3  # none is a file of the host's
 
 
+def test_descriptors_are_the_guests_own(box):
+    """So much so that it can open them again, by name."""
+    result = box.run("sh", "-c", "cat </dev/stdin >/dev/stdout; echo err >/dev/stderr", input="in")
+    assert (result.out, result["stderr"]) == ("in", "err\n")
+
+
 def test_environment_is_not_the_clients(box):
     found = box.run("descriptors.py", options=["--env", "ASKED=1"]).json()
     assert set(found["environment"]) - ENVIRONMENT == {"ASKED"}

@@ -45,6 +45,21 @@ def test_number_of_processes_is_said_to_be_the_reason(box):
     assert counted is None or counted <= 21
 
 
+@pytest.mark.root_only("needs root to be the root of a container")
+def test_root_without_capabilities_is_told_the_truth(box):
+    """The kernel does not count the processes of its root: without a cgroup there is no
+    limit in a container without a user namespace, and that must be said."""
+    lessen = ["unshare", "--mount", "sh", "-c",
+              'mount -t tmpfs none /sys/fs/cgroup && exec "$@"', "sh",
+              "setpriv", "--bounding-set", "-sys_admin,-mknod,-sys_resource", "--inh-caps", "-all"]
+    box.give("harness.py")
+    argv = box.argv("exhaust.py", "processes", "200", options=["--pids", "40"])
+    done = box.belljar.command(*lessen, box.belljar.path, *argv, env=box.env())
+    result = box.parse(done.stdout, done.stderr)
+    assert "memory" in result["not_enforced"] and "uid" in result["not_enforced"]
+    assert result.json()["n"] <= 40 or "pids" in result["not_enforced"]
+
+
 @pytest.mark.parametrize("bomb", [("crowd.py", "fork"), ("exhaust.py", "threads", "100000")],
                          ids=["fork", "threads"])
 def test_bomb_does_not_disturb_another_run(box, bomb):
