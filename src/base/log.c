@@ -1,6 +1,7 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -61,7 +62,11 @@ static void write_line(enum log_level level, const char *fmt, va_list ap)
 	used = append_escaped(line, used, sizeof(line) - 2, text);
 	line[used++] = '"';
 	line[used++] = '\n';
-	/* One write, so that lines of several processes do not interleave. */
+	/* A reader that stalls must not stall us: rather a line is lost. A pipe that is
+	 * writable takes a line whole, in one write, so lines do not interleave. */
+	struct pollfd writable = { .fd = STDERR_FILENO, .events = POLLOUT };
+	if (poll(&writable, 1, 0) != 1 || !(writable.revents & POLLOUT))
+		return;
 	ssize_t written = write(STDERR_FILENO, line, used);
 	(void)written;
 }

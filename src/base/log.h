@@ -15,8 +15,9 @@ void log_set_level(enum log_level level);
 /* Parse "debug", "info", "warn" or "error"; -EINVAL otherwise. */
 int log_parse_level(const char *text, enum log_level *ret);
 
-/* Write one line; control characters, quotes and backslashes in the finished
- * text are escaped, so user-controlled text can not forge a second line. */
+/* Write one line, or lose it when stderr can not take it now; control characters, quotes and
+ * backslashes in the finished text are escaped, so user-controlled text can not forge a second
+ * line. */
 void log_line(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #define log_debug(...) log_line(LOG_LEVEL_DEBUG, __VA_ARGS__)

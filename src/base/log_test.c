@@ -85,6 +85,20 @@ TEST(an_endless_message_is_one_line_still)
 	CHECK_EQ(c.text[strlen(c.text) - 2], '"');
 }
 
+TEST(a_reader_that_stalls_does_not_stall_us)
+{
+	struct caught c;
+	char padding[512];
+
+	memset(padding, 'x', sizeof(padding) - 1);
+	padding[sizeof(padding) - 1] = '\0';
+	catch_begin(&c);
+	for (int i = 0; i < 1000; i++) /* far more than a pipe holds */
+		log_warn("%s", padding);
+	catch_end(&c);
+	CHECK(c.text[0] == 'l'); /* what there was room for is there */
+}
+
 TEST(levels_have_names)
 {
 	enum log_level level = LOG_LEVEL_INFO;
@@ -100,4 +114,4 @@ TEST(levels_have_names)
 
 TESTS(UNIT(a_line_has_a_level_and_a_message), UNIT(lines_below_the_level_are_dropped),
 	UNIT(nothing_in_a_message_can_forge_a_line), UNIT(an_endless_message_is_one_line_still),
-	UNIT(levels_have_names))
+	UNIT(a_reader_that_stalls_does_not_stall_us), UNIT(levels_have_names))

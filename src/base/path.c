@@ -148,6 +148,8 @@ static int make_dir(const char *path, mode_t mode, struct err *err)
 
 int path_make_dirs(const char *path, mode_t mode, struct err *err)
 {
+	if (!*path)
+		return err_set(err, -EINVAL, "no directory is named");
 	AUTO_FREE char *copy = xstrdup(path);
 
 	for (char *slash = strchr(copy + 1, '/'); slash; slash = strchr(slash + 1, '/')) {

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
-#include <linux/keyctl.h>
 #include <linux/securebits.h>
 #include <sched.h>
 #include <signal.h>
@@ -21,6 +20,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "box/caps.h"
 #include "box/cgroup.h"
 #include "box/clone.h"
 #include "box/init.h"
@@ -145,16 +145,6 @@ static bool forbid_dumps(void)
 	return setrlimit(RLIMIT_CORE, &one) == 0;
 }
 
-/* A session keyring with nothing in it, for us and all our boxes, so that the caller's
- * is out of reach. One for each box would soon be more than a user may have: the
- * kernel is slow to let them go. A kernel without keyrings has none to leave. */
-static int leave_keyring(struct err *err)
-{
-	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS)
-		return err_errno(err, "leave the session keyring");
-	return 0;
-}
-
 int box_host_init(struct box_host *host, const char *profile, size_t profile_size, struct err *err)
 {
 	*host = (struct box_host){ .privileged = box_is_privileged(), .home_ns_fd = -1 };
@@ -163,8 +153,10 @@ int box_host_init(struct box_host *host, const char *profile, size_t profile_siz
 	int r = profile_compile(profile ? profile : profile_default,
 		profile ? profile_size : profile_default_size, &host->filter, err);
 
+	/* For all boxes of a plain user: one for each would soon be more than the user may
+	 * have, since the kernel is slow to let them go. */
 	if (r == 0)
-		r = leave_keyring(err);
+		r = caps_leave_keyring(err);
 	if (r == 0)
 		r = host->privileged ? ready_for_switching(err) : enter_own_namespace(err);
 	if (r < 0) {

@@ -2,11 +2,14 @@
  * (no_new_privs, and an empty bounding set), not from the ambient set. */
 #include <errno.h>
 #include <linux/capability.h>
+#include <linux/keyctl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/err.h"
+#include "box/box.h"
+#include "box/caps.h"
 #include "box/step.h"
 
 static int drop_bounding_set(struct err *err)
@@ -22,18 +25,26 @@ static int drop_bounding_set(struct err *err)
 	return 0;
 }
 
+int caps_leave_keyring(struct err *err)
+{
+	/* A kernel without keyrings has none to leave. */
+	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS)
+		return err_errno(err, "leave the session keyring");
+	return 0;
+}
+
 int bounds_enter(struct step_context *c, struct err *err)
 {
 	int r = drop_bounding_set(err);
 
-	(void)c;
 	if (r < 0)
 		return r;
 	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
 		return err_errno(err, "clear the ambient capabilities");
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return err_errno(err, "set no_new_privs");
-	return 0;
+	/* A keyring for each box, where each is a user with a quota of its own. */
+	return c->host->privileged ? caps_leave_keyring(err) : 0;
 }
 
 int caps_enter(struct step_context *c, struct err *err)

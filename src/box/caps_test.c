@@ -5,6 +5,7 @@
 #include <sys/prctl.h>
 
 #include "base/err.h"
+#include "box/box.h"
 #include "box/step.h"
 #include "lib/child.h"
 #include "lib/test.h"
@@ -25,7 +26,8 @@ static void drop_all(void *ctx)
 	static const char *const sets[] = {
 		"\nCapInh:", "\nCapPrm:", "\nCapEff:", "\nCapBnd:", "\nCapAmb:"
 	};
-	struct step_context c = { 0 };
+	const struct box_host host = { .privileged = true };
+	struct step_context c = { .host = &host };
 	struct err err = { 0 };
 
 	(void)ctx;

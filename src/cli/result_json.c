@@ -10,25 +10,8 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "belljar.h"
-
-/* Words which the outcome stands for, as every other door spells them. */
-static const struct {
-	const char *reason;
-	const char *phase;
-} words[] = {
-	[BELLJAR_SUCCESS] = { "exit_code_0", "completed" },
-	[BELLJAR_NONZERO_EXIT] = { "nonzero_exit", "failed" },
-	[BELLJAR_SIGNALED] = { "signaled", "failed" },
-	[BELLJAR_OUT_OF_MEMORY] = { "oom_killed", "failed" },
-	[BELLJAR_PIDS_LIMIT] = { "pids_limit_exceeded", "failed" },
-	[BELLJAR_TIMEOUT] = { "execution_timeout", "timed_out" },
-	[BELLJAR_STARTUP_TIMEOUT] = { "startup_timeout", "timed_out" },
-	[BELLJAR_CANCELED] = { "canceled_by_user", "killed" },
-	[BELLJAR_IMAGE_MISSING] = { "image_pull_failed", "failed" },
-	[BELLJAR_PROVISION_FAILED] = { "provision_failed", "failed" },
-	[BELLJAR_EXEC_FAILED] = { "exec_failed", "failed" },
-	[BELLJAR_POLICY_DENIED] = { "policy_denied", "failed" },
-};
+#include "client/outcome.h"
+#include "ipc/result.h"
 
 static size_t sequence_size(const char *text)
 {
@@ -160,15 +143,17 @@ static json_t *facets_json(uint64_t mask)
 
 static void add_result(json_t *object, const struct belljar_result *r)
 {
+	enum reason reason = outcome_reason(r->outcome);
 	json_t *more = json_pack(
-		"{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:I, s:I, s:b}",
-		"phase", words[r->outcome].phase, "reason_code", words[r->outcome].reason,
-		"message", sentence_json(r->message), "exit_code",
+		"{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:b}",
+		"phase", reason_phase(reason), "reason_code", reason_name(reason), "message",
+		sentence_json(r->message), "exit_code",
 		r->exit_code < 0 ? json_null() : json_integer(r->exit_code), "signal",
 		r->signal ? json_integer(r->signal) : json_null(), "created_at",
 		time_json(r->created_ns), "started_at", time_json(r->started_ns), "finished_at",
-		time_json(r->ended_ns), "resource_usage", usage_json(r), "image", r->image,
-		"enforced", facets_json(r->enforced), "not_enforced",
+		time_json(r->ended_ns), "resource_usage", usage_json(r), "image",
+		r->image[0] ? json_string(r->image) : json_null(), "enforced",
+		facets_json(r->enforced), "not_enforced",
 		facets_json(~r->enforced & ((UINT64_C(1) << BELLJAR_FACET_COUNT) - 1)),
 		"captured_files", (json_int_t)r->captured_files, "skipped_files",
 		(json_int_t)r->skipped_files, "capture_incomplete", (int)r->capture_incomplete);

@@ -119,6 +119,11 @@ static void on_signal(struct invocation *in, int sig)
 		return;
 	if (sig == SIGUSR1 || sig == SIGUSR2)
 		return;
+	/* Asked again: whoever reads our output may never do so. The run ends with us. */
+	if (in->stop_signal) {
+		terminal_restore();
+		_exit(128 + sig);
+	}
 	in->stop_signal = sig;
 	belljar_task_stop(in->running);
 }

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +28,19 @@ static int new_socket(struct err *err)
 	return fd < 0 ? err_errno(err, "make a socket") : fd;
 }
 
+/* Only who may be our keeper gets to see what we run: ourselves, or root. */
+static int check_peer(int fd, bool root_is_fine, struct err *err)
+{
+	struct ucred peer = { 0 };
+	socklen_t size = sizeof(peer);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
+		return err_errno(err, "ask who the keeper is");
+	if (peer.uid == geteuid() || (root_is_fine && peer.uid == 0))
+		return 0;
+	return err_set(err, -EPERM, "uid %u answers in place of the keeper", (unsigned)peer.uid);
+}
+
 int connection_open_running(const char *root, int *ret, struct err *err)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -42,8 +56,10 @@ int connection_open_running(const char *root, int *ret, struct err *err)
 		address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/keeper.sock", dir);
 	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
 		return err_errno(err, "connect to %s/keeper.sock", root);
-	*ret = take_fd(&fd);
-	return 0;
+	int r = check_peer(fd, true, err);
+	if (r == 0)
+		*ret = take_fd(&fd);
+	return r;
 }
 
 /* In the forked child: only async-signal-safe calls, the caller may have threads. */
@@ -116,8 +132,11 @@ int connection_open_own(const struct own_keeper *keeper, int *ret, struct err *e
 			return err_set(err, -ECONNRESET, "the keeper could not start, or is gone");
 		return err_errno(err, "connect to the keeper");
 	}
-	*ret = take_fd(&fd);
-	return 0;
+	/* Its address is free for anybody once it has died. */
+	int r = check_peer(fd, false, err);
+	if (r == 0)
+		*ret = take_fd(&fd);
+	return r;
 }
 
 void connection_stop_keeper(struct own_keeper *keeper)

@@ -3,6 +3,9 @@
 #include <endian.h>
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 
 #include "base/err.h"
@@ -181,8 +184,52 @@ TEST(a_keeper_of_our_own_starts_and_ends)
 	CHECK(facets != 0);
 }
 
-TESTS(UNIT(a_greeting_brings_the_facets), UNIT(an_answer_of_another_kind_is_refused),
-	UNIT(a_keeper_of_another_version_is_told_apart), UNIT(a_keeper_that_hangs_up_is_told),
-	UNIT(where_no_keeper_serves_none_is_found),
+/* Somebody else at the address of a keeper that has died. */
+static pid_t start_impostor(struct own_keeper *keeper)
+{
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int ready[2];
+	char byte = 0;
+
+	keeper->address_size = sizeof(keeper->address);
+	CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof(sa_family_t)) == 0);
+	CHECK_EQ(getsockname(fd, (struct sockaddr *)&keeper->address, &keeper->address_size), 0);
+	CHECK_EQ(pipe(ready), 0);
+	pid_t pid = fork();
+	if (pid == 0) {
+		/* Who calls listen() is whom the other side sees. */
+		if (setresuid(65534, 65534, 65534) < 0 || listen(fd, 1) < 0)
+			_exit(1);
+		if (write(ready[1], &byte, 1) != 1)
+			_exit(1);
+		(void)pause();
+		_exit(0);
+	}
+	(void)close(fd);
+	(void)close(ready[1]);
+	CHECK_EQ(read(ready[0], &byte, 1), 1);
+	(void)close(ready[0]);
+	return pid;
+}
+
+TEST(an_impostor_hears_nothing)
+{
+	struct own_keeper keeper = { .pid = 1 };
+	struct err err;
+	int fd = -1;
+
+	if (geteuid() != 0)
+		SKIP("becoming another user needs root");
+	pid_t pid = start_impostor(&keeper);
+	CHECK_EQ(connection_open_own(&keeper, &fd, &err), -EPERM);
+	CHECK_EQ(fd, -1);
+	(void)kill(pid, SIGKILL);
+	(void)waitpid(pid, NULL, 0);
+}
+
+TESTS(UNIT(an_impostor_hears_nothing), UNIT(a_greeting_brings_the_facets),
+	UNIT(an_answer_of_another_kind_is_refused), UNIT(a_keeper_of_another_version_is_told_apart),
+	UNIT(a_keeper_that_hangs_up_is_told), UNIT(where_no_keeper_serves_none_is_found),
 	UNIT(a_program_that_can_not_be_executed_is_named), UNIT(a_keeper_that_dies_is_noticed),
 	UNIT(a_keeper_of_our_own_starts_and_ends))

@@ -37,6 +37,15 @@ const char *belljar_outcome_name(enum belljar_outcome outcome)
 	return NULL;
 }
 
+enum reason outcome_reason(enum belljar_outcome outcome)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(outcomes); i++) {
+		if (outcomes[i].outcome == outcome)
+			return outcomes[i].reason;
+	}
+	return REASON_INFRASTRUCTURE_ERROR;
+}
+
 static struct belljar_limits public_limits(const struct limits *l)
 {
 	return (struct belljar_limits){

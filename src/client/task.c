@@ -98,6 +98,9 @@ static void apply_limits(struct limits *to, const struct belljar_limits *from)
 	}
 	if (from->no_grace)
 		to->grace_ms = 0;
+	/* The second limit on processes must not undercut the one that was asked for. */
+	if (to->processes < to->pids + 1)
+		to->processes = to->pids + 1;
 }
 
 static void make_spec(struct belljar_task *t, const struct belljar_task_options *o)

@@ -25,6 +25,12 @@
 /* For how long nothing must have happened to call it quiet. */
 #define QUIET_MS 2
 
+/* How long we do not listen when there are no descriptors left, and how often we
+ * tell of strangers. */
+#define DEAF_MS    100
+#define DEAF_NS    (UINT64_C(1000000) * DEAF_MS)
+#define MENTION_NS UINT64_C(1000000000)
+
 /* How often unused images are looked for. */
 #define EXPIRE_MS 30000
 
@@ -58,6 +64,20 @@ static int read_peer(int fd, struct ucred *ret)
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, ret, &size) < 0 ? -errno : 0;
 }
 
+/* Strangers can knock as often as they like; we mention it once a second. */
+static void mention(struct keeper *k, const char *event, uid_t uid)
+{
+	uint64_t now = clock_monotonic_ns();
+
+	k->n_unmentioned++;
+	if (k->mentioned_ns && now - k->mentioned_ns < MENTION_NS)
+		return;
+	log_warn("event=%s uid=%u times=%llu", event, (unsigned)uid,
+		(unsigned long long)k->n_unmentioned);
+	k->mentioned_ns = now;
+	k->n_unmentioned = 0;
+}
+
 static void on_connect(struct keeper *k, void *owner, uint32_t events)
 {
 	struct ucred peer = { 0 };
@@ -65,18 +85,32 @@ static void on_connect(struct keeper *k, void *owner, uint32_t events)
 
 	(void)owner;
 	(void)events;
+	if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
+		/* It stays readable: without a pause we would do nothing else. */
+		k->deaf_fd = k->listen.fd;
+		watch_stop(k, &k->listen);
+		k->deaf_until_ns = clock_monotonic_ns() + DEAF_NS;
+		return;
+	}
 	if (fd < 0 || k->stopping)
 		return;
-	if (read_peer(fd, &peer) < 0 || !may_connect(k, &peer)) {
-		log_warn("event=denied_client uid=%u", (unsigned)peer.uid);
-		return;
-	}
-	if (k->n_peers >= PEERS_MAX) {
-		log_warn("event=too_many_clients uid=%u", (unsigned)peer.uid);
-		return;
-	}
-	if (peer_add(k, fd, peer.uid) == 0)
+	if (read_peer(fd, &peer) < 0 || !may_connect(k, &peer))
+		mention(k, "denied_client", peer.uid);
+	else if (k->n_peers >= PEERS_MAX)
+		mention(k, "too_many_clients", peer.uid);
+	else if (peer_add(k, fd, peer.uid) == 0)
 		(void)take_fd(&fd);
+}
+
+/* Listen again after a pause for want of descriptors. */
+static void stop_being_deaf(struct keeper *k)
+{
+	if (k->deaf_fd < 0 || clock_monotonic_ns() < k->deaf_until_ns)
+		return;
+	if (watch_start(k, &k->listen, k->deaf_fd, EPOLLIN) == 0)
+		k->deaf_fd = -1;
+	else
+		k->deaf_until_ns = clock_monotonic_ns() + DEAF_NS;
 }
 
 static void on_signal(struct keeper *k, void *owner, uint32_t events)
@@ -98,6 +132,8 @@ static int watch_signals(struct keeper *k, struct err *err)
 	(void)sigemptyset(&set);
 	(void)sigaddset(&set, SIGTERM);
 	(void)sigaddset(&set, SIGINT);
+	(void)sigaddset(&set, SIGHUP);
+	(void)sigaddset(&set, SIGQUIT);
 	(void)sigprocmask(SIG_BLOCK, &set, NULL);
 	(void)signal(SIGPIPE, SIG_IGN);
 	/* Ignored, as who started us may have left it, it would hide how a box ends. */
@@ -154,7 +190,7 @@ static void bury_the_dead(struct keeper *k)
 static int sleep_ms(const struct keeper *k, bool more_to_do)
 {
 	int timeout = next_timeout(k);
-	int longest = more_to_do ? QUIET_MS : EXPIRE_MS;
+	int longest = more_to_do ? QUIET_MS : k->deaf_fd >= 0 ? DEAF_MS : EXPIRE_MS;
 
 	return timeout < 0 || timeout > longest ? longest : timeout;
 }
@@ -176,6 +212,7 @@ static void turn(struct keeper *k)
 			w->on_event(k, w->owner, events[i].events);
 	}
 	check_deadlines(k);
+	stop_being_deaf(k);
 	images_expire(k);
 	boxes_relieve(k);
 	bury_the_dead(k);
@@ -262,6 +299,7 @@ static void close_all(struct keeper *k)
 	}
 	box_host_fini(&k->host);
 	close_fdp(&k->listen.fd);
+	close_fdp(&k->deaf_fd);
 	close_fdp(&k->signals.fd);
 	close_fdp(&k->lifeline.fd);
 	close_fdp(&k->epoll_fd);
@@ -286,6 +324,7 @@ int keeper_serve(const struct keeper_options *options, struct err *err)
 		.root_fd = -1,
 		.images_fd = -1,
 		.lock_fd = -1,
+		.deaf_fd = -1,
 		.listen = { .fd = -1, .on_event = on_connect },
 		.signals = { .fd = -1, .on_event = on_signal },
 		.lifeline = { .fd = -1, .on_event = on_lifeline },

@@ -12,7 +12,7 @@ struct err;
 struct keeper_options {
 	const char *root;    /* the state directory; NULL for the usual one */
 	const char *profile; /* a seccomp profile file; NULL for ours */
-	uid_t uid;           /* who may connect, besides root */
+	uid_t uid;           /* who may connect, besides root to a keeper of root's */
 	int listen_fd;       /* a listening socket to serve; -1: <root>/keeper.sock */
 	int lifeline_fd;     /* end when the other end of this pipe does; -1: never */
 };

@@ -97,11 +97,16 @@ struct keeper {
 	int root_fd;
 	int images_fd; /* -1 when there are none */
 	int lock_fd;
+	int spare_fd; /* to be given up for a client that is turned away */
 	char id[17];
 	uid_t uid;
 
 	int epoll_fd;
 	struct watch listen;
+	int deaf_fd;            /* the listening socket while it is not watched, else -1 */
+	uint64_t deaf_until_ns; /* CLOCK_MONOTONIC */
+	uint64_t mentioned_ns;  /* when strangers were last logged, likewise */
+	uint64_t n_unmentioned;
 	struct watch signals;
 	struct watch lifeline;
 	bool owns_socket; /* keeper.sock is ours to remove */
@@ -143,7 +148,7 @@ int run_start(struct keeper *k, struct peer *p, struct spec *spec, enum reason *
 	struct err *err);
 void run_signal(struct keeper *k, struct run *r, int sig);
 void run_cancel(struct keeper *k, struct run *r, enum cause cause);
-void run_attach(struct keeper *k, struct run *r, struct peer *p);
+int run_attach(struct keeper *k, struct run *r, struct peer *p, struct err *err);
 void run_orphan(struct keeper *k, struct run *r); /* its peer is gone */
 void run_close(struct keeper *k, struct run *r);  /* forget it; kills what lives */
 void run_on_deadline(struct keeper *k, struct run *r);

@@ -13,18 +13,13 @@
 #include "ipc/cur.h"
 #include "keeper/keeper_private.h"
 
-static void put_id(struct put *p, const char *id)
-{
-	put_str(p, id);
-}
-
 static void refuse(
 	struct keeper *k, struct peer *p, const char *id, enum reason reason, const struct err *err)
 {
 	struct put out;
 
 	put_init(&out, FRAME_SIZE_MAX);
-	put_id(&out, id);
+	put_str(&out, id);
 	put_u32(&out, (uint32_t)-err->code);
 	put_u32(&out, (uint32_t)reason);
 	put_str(&out, err->text);
@@ -120,15 +115,16 @@ static int handle_cancel(struct keeper *k, struct peer *p, struct cur *c)
 static int handle_attach(struct keeper *k, struct peer *p, struct cur *c)
 {
 	char id[RUN_ID_SIZE + 1];
+	struct err err = { 0 };
 
 	cur_str_into(c, id, sizeof(id));
 	if (cur_end(c) < 0)
 		return -EBADMSG;
 	struct run *r = find_own(k, p, id);
-	if (r)
-		run_attach(k, r, p);
-	else
+	if (!r)
 		refuse_unknown(k, p, id);
+	else if (run_attach(k, r, p, &err) < 0)
+		refuse(k, p, id, REASON_INFRASTRUCTURE_ERROR, &err);
 	return 0;
 }
 
@@ -147,7 +143,7 @@ static int handle_list(struct keeper *k, struct peer *p, struct cur *c)
 	for (const struct run *r = k->runs; r; r = r->next) {
 		if (r->owner != p->uid && p->uid != 0)
 			continue;
-		put_id(&out, r->id);
+		put_str(&out, r->id);
 		put_u32(&out, (uint32_t)r->state);
 	}
 	peer_send(k, p, MESSAGE_RUNS, &out, NULL, 0);

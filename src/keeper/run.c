@@ -157,10 +157,19 @@ void run_signal(struct keeper *k, struct run *r, int sig)
 
 void run_cancel(struct keeper *k, struct run *r, enum cause cause)
 {
-	if (r->state == RUN_ENDED || r->cause != CAUSE_NONE)
+	bool at_once = cause == CAUSE_CLIENT_GONE || r->limits.grace_ms == 0;
+
+	if (r->state == RUN_ENDED)
+		return;
+	/* What has ended by itself is only hurried: that stays how it ended. */
+	if (r->state == RUN_ENDING || (r->cause != CAUSE_NONE && at_once)) {
+		kill_guest(r);
+		return;
+	}
+	if (r->cause != CAUSE_NONE)
 		return;
 	r->cause = cause;
-	if (r->state == RUN_ENDING || r->limits.grace_ms == 0 || cause == CAUSE_CLIENT_GONE) {
+	if (at_once) {
 		kill_guest(r);
 		return;
 	}
@@ -539,14 +548,18 @@ int run_start(struct keeper *k, struct peer *p, struct spec *spec, enum reason *
 	return 0;
 }
 
-void run_attach(struct keeper *k, struct run *r, struct peer *p)
+int run_attach(struct keeper *k, struct run *r, struct peer *p, struct err *err)
 {
+	/* Who hears of it now would wait for ever. */
+	if (r->peer && r->peer != p)
+		return err_set(err, -EBUSY, "another client is attached to run %s", r->id);
 	r->peer = p;
 	tell_started(k, r);
 	if (r->state != RUN_STARTING && r->result.started_ns)
 		tell_running(k, r);
 	if (r->state == RUN_ENDED)
 		tell_ended(k, r);
+	return 0;
 }
 
 void run_orphan(struct keeper *k, struct run *r)

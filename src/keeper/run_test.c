@@ -229,7 +229,7 @@ TEST(a_lingering_run_keeps_duplicates_and_survives_its_client)
 	CHECK_EQ(t.s.k.n_runs, 1);
 	/* Somebody comes back for it. */
 	t.s.client_fd = sample_connect(&t.s, OWNER);
-	run_attach(&t.s.k, t.run, t.s.k.peers);
+	CHECK_EQ(run_attach(&t.s.k, t.run, t.s.k.peers, NULL), 0);
 	struct frame f;
 	struct cur c;
 	expect(t.s.client_fd, MESSAGE_STARTED, &c, &f);
@@ -393,7 +393,7 @@ TEST(cancel_asks_first_and_kills_after_the_grace)
 	expect_signal(&t, SIGTERM);
 	expect_signal(&t, SIGCONT);
 	CHECK(t.run->deadline_ns > clock_monotonic_ns());
-	run_cancel(&t.s.k, t.run, CAUSE_CLIENT_GONE); /* the first cause stays */
+	run_cancel(&t.s.k, t.run, CAUSE_CANCEL); /* asking twice changes nothing */
 	expect_silence(t.init_fd);
 	run_on_deadline(&t.s.k, t.run);
 	expect(t.init_fd, MESSAGE_BOX_KILL, &c, &f);
@@ -402,6 +402,49 @@ TEST(cancel_asks_first_and_kills_after_the_grace)
 	CHECK(t.run->killed);
 	close_fdp(&t.init_fd);
 	CHECK_EQ(expect_ended(&t).reason, REASON_CANCELED_BY_USER);
+}
+
+TEST(a_client_that_goes_takes_the_grace_along)
+{
+	STAGE(t);
+	struct frame f;
+	struct cur c;
+
+	start(&t);
+	tell_running(&t);
+	run_cancel(&t.s.k, t.run, CAUSE_CANCEL);
+	expect_signal(&t, SIGTERM);
+	expect_signal(&t, SIGCONT);
+	run_cancel(&t.s.k, t.run, CAUSE_CLIENT_GONE);
+	expect(t.init_fd, MESSAGE_BOX_KILL, &c, &f);
+	CHECK_EQ(t.run->cause, CAUSE_CANCEL); /* the first cause stays */
+}
+
+TEST(cancel_does_not_change_how_a_run_has_ended)
+{
+	STAGE(t);
+
+	capture(&t);
+	start(&t);
+	tell_running(&t);
+	tell_exited(&t, 0);
+	CHECK_EQ(t.run->state, RUN_ENDING);
+	run_cancel(&t.s.k, t.run, CAUSE_CANCEL);
+	CHECK(t.run->killed); /* its files are given up */
+	close_fdp(&t.init_fd);
+	CHECK_EQ(expect_ended(&t).reason, REASON_EXIT_CODE_0);
+}
+
+TEST(nobody_attaches_to_what_another_hears_of)
+{
+	STAGE(t);
+	struct err err;
+
+	start(&t);
+	AUTO_FD other = sample_connect(&t.s, OWNER);
+	CHECK(t.s.k.peers != t.run->peer);
+	CHECK_EQ(run_attach(&t.s.k, t.run, t.s.k.peers, &err), -EBUSY);
+	CHECK(t.run->peer != t.s.k.peers);
 }
 
 TEST(cancel_without_grace_kills_at_once)
@@ -554,7 +597,10 @@ TESTS(UNIT(a_run_goes_from_start_to_acknowledged),
 	UNIT(a_failed_capture_is_told), UNIT(a_start_that_failed_is_told_in_inits_words),
 	UNIT(an_init_that_dies_is_our_failure), UNIT(an_init_that_misbehaves_is_killed),
 	UNIT(times_that_can_not_be_true_are_not_believed),
-	UNIT(cancel_asks_first_and_kills_after_the_grace), UNIT(cancel_without_grace_kills_at_once),
+	UNIT(cancel_asks_first_and_kills_after_the_grace),
+	UNIT(a_client_that_goes_takes_the_grace_along),
+	UNIT(cancel_does_not_change_how_a_run_has_ended),
+	UNIT(nobody_attaches_to_what_another_hears_of), UNIT(cancel_without_grace_kills_at_once),
 	UNIT(cancel_before_the_start_does_not_wait_for_the_grace),
 	UNIT(a_cancel_never_makes_a_run_longer), UNIT(deadlines_have_causes),
 	UNIT(a_capture_that_hangs_is_ended_and_blames_nobody_else),

@@ -10,7 +10,7 @@ const struct lang langs[] = {
 		.name = "python",
 		.aliases = WORDS("python3", "py"),
 		.source = "main.py",
-		.argv = WORDS("/usr/bin/python3", "/workspace/main.py"),
+		.argv = WORDS("python3", "/workspace/main.py"),
 		/* Output is to be seen as it is made, also in a pipe. */
 		.env = WORDS("PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1"),
 	},
@@ -18,14 +18,17 @@ const struct lang langs[] = {
 		.name = "javascript",
 		.aliases = WORDS("js", "node", "nodejs"),
 		.source = "main.js",
-		.argv = WORDS("/usr/bin/node", "/workspace/main.js"),
+		.argv = WORDS("node", "/workspace/main.js"),
 		.env = NONE,
 	},
 	{
 		.name = "shell",
 		.aliases = WORDS("sh", "bash"),
 		.source = "main.sh",
-		.argv = WORDS("/bin/bash", "/workspace/main.sh"),
+		/* bash where there is one, as small images have none. */
+		.argv = WORDS("sh", "-c",
+			"command -v bash >/dev/null && exec bash \"$@\"; exec sh \"$@\"", "sh",
+			"/workspace/main.sh"),
 		.env = NONE,
 	},
 	{ 0 },

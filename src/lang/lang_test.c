@@ -24,7 +24,8 @@ TEST(every_language_is_whole)
 		bool names_source = false;
 
 		CHECK(*l->source && !strchr(l->source, '/'));
-		CHECK(l->argv[0] && l->argv[0][0] == '/');
+		/* A bare name: images keep their interpreters in different places. */
+		CHECK(l->argv[0] && !strchr(l->argv[0], '/'));
 		(void)snprintf(path, sizeof(path), "/workspace/%s", l->source);
 		for (size_t i = 0; l->argv[i]; i++)
 			names_source = names_source || streq(l->argv[i], path);

@@ -5,6 +5,7 @@ import errno
 import os
 import random
 import re
+import resource
 import signal
 import socket
 import struct
@@ -24,9 +25,9 @@ NOBODY = 65534
 class Keeper:
     """A running `belljar keeper`, and connections to it as its own user."""
 
-    def __init__(self, jar, *options):
+    def __init__(self, jar, *options, **more):
         self.jar = jar
-        self.process = jar.start_keeper(*options)
+        self.process = jar.start_keeper(*options, **more)
         self.address = jar.root / "keeper.sock"
         self.uid = jar.home.stat().st_uid
         self.env = ("PATH=/usr/bin:/bin", f"BELLJAR_MARK={jar.mark}")
@@ -371,6 +372,7 @@ def test_what_is_not_over_can_not_be_acknowledged(keeper):
 
 
 @pytest.mark.once
+@pytest.mark.heavy
 def test_two_thousand_messages_of_noise(keeper):
     seed = int(os.environ.get("BELLJAR_TEST_SEED", time.time_ns()))
     print(f"BELLJAR_TEST_SEED={seed}")
@@ -431,6 +433,40 @@ def test_more_clients_than_there_is_room_for(keeper):
     for peer in peers:
         peer.close()
     keeper.assert_well()
+
+
+@pytest.mark.once
+def test_without_descriptors_it_refuses_and_recovers(jar):
+    few = (64, 64)
+    keeper = Keeper(jar, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, few))
+    peer = keeper.greet()
+    for n in range(64):
+        peer.send(wire.START, keeper.spec("sleep", "60", grace_ms=0))
+        while (answer := peer.receive()).kind == wire.RUNNING:
+            pass
+        if answer.kind == wire.REFUSED:
+            break
+    assert n > 0 and answer.kind == wire.REFUSED
+    assert (answer.reason, answer.errno) == ("provision_failed", errno.EMFILE)
+    assert "Too many open files" in answer.text
+    others = [keeper.connect() for _ in range(40)]
+    for other in others[-20:]:
+        with contextlib.suppress(BrokenPipeError):
+            other.send(wire.HELLO)
+        assert other.receive() is None
+    before = processor_seconds(keeper.process.pid)
+    time.sleep(0.3)
+    assert processor_seconds(keeper.process.pid) - before < 0.1  # it does not spin
+    keeper.close()
+    assert eventually(lambda: keeper.n_fds() < 40)
+    keeper.assert_well()
+    keeper.close()
+
+
+def processor_seconds(pid):
+    with open(f"/proc/{pid}/stat") as f:
+        fields = f.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 # --- a run and its client

@@ -163,6 +163,7 @@ def test_128_and_the_signal(jar, sig):
     assert said(done) == f"killed: ended by signal {int(sig)} ({signal.strsignal(sig)})"
 
 
+@pytest.mark.delegated
 def test_137_it_ran_out_of_memory(jar):
     if "memory" in result_of(jar, "--", "true")[1]["not_enforced"]:
         pytest.skip("memory is not enforced for this user on this host")
@@ -254,6 +255,7 @@ def test_json_holds_output_that_is_no_text(jar):
 
 
 @once
+@pytest.mark.heavy
 def test_json_holds_output_up_to_its_cap(jar):
     size = 20 << 20
     done, result = result_of(jar, "--", "sh", "-c", f"head -c {size} /dev/zero | tr '\\0' x")
@@ -307,6 +309,7 @@ def test_python_output_streams_too(jar):
 
 
 @once
+@pytest.mark.heavy
 def test_fifty_megabytes_of_any_bytes_come_back_the_same(jar):
     data = os.urandom(1 << 20) * 50
     done = jar.run("--memory", "64M", "--", "cat", input=data, text=False)
@@ -790,6 +793,7 @@ def test_a_workspace_too_small_for_its_files_refuses_the_run(jar):
 
 
 @once
+@pytest.mark.heavy
 def test_many_files_are_copied_in(jar):
     for n in range(3000):
         (jar.home / "many" / str(n % 30)).mkdir(parents=True, exist_ok=True)
@@ -921,6 +925,7 @@ def test_a_guest_that_shuts_its_files_only_loses_them(jar):
 
 
 @once
+@pytest.mark.heavy
 def test_more_files_than_can_be_taken_is_said(jar):
     options = ["--capture", "**", "--workspace-cap", "1G", "--memory", "2G", "--out",
                jar.home / "out"]
@@ -964,6 +969,7 @@ def enforces(jar, facet):
     return facet in result_of(jar, "--", "true")[1]["enforced"]
 
 
+@pytest.mark.delegated
 def test_processes_are_limited(jar):
     code = ("import os, time\nn = 0\n"
             "try:\n"
@@ -982,6 +988,7 @@ def test_processes_are_limited(jar):
         assert result["reason_code"] in ("pids_limit_exceeded", "nonzero_exit")
 
 
+@pytest.mark.delegated
 def test_processor_time_is_limited(jar):
     if not enforces(jar, "cpu"):
         pytest.skip("cpu is not enforced for this user on this host")
@@ -1092,6 +1099,7 @@ def test_slips_of_the_finger(jar, argv, words):
 
 @needs("/usr/lib/python3/dist-packages/numpy")
 @needs("/usr/lib/python3/dist-packages/pandas")
+@pytest.mark.heavy
 def test_numpy_and_pandas(jar):
     code = ("import numpy as np, pandas as pd\n"
             "a = np.arange(10000).reshape(100, 100)\nprint((a @ a.T).trace())\n"
@@ -1105,6 +1113,7 @@ def test_numpy_and_pandas(jar):
 
 @once
 @needs("/usr/lib/python3/dist-packages/matplotlib")
+@pytest.mark.heavy
 def test_matplotlib_saves_a_figure(jar):
     code = ("import matplotlib\nmatplotlib.use('Agg')\nimport matplotlib.pyplot as plt\n"
             "plt.plot([1, 4, 9])\nplt.savefig('plot.png')\n")
@@ -1115,6 +1124,7 @@ def test_matplotlib_saves_a_figure(jar):
 
 
 @needs("/usr/bin/node")
+@pytest.mark.heavy
 def test_node_with_its_threads(jar):
     code = ("const { Worker, isMainThread, parentPort } = require('worker_threads');\n"
             "const fs = require('fs');\n"
@@ -1150,6 +1160,7 @@ def test_gcc_compiles(jar):
 @once
 @needs("/usr/bin/javac")
 @needs("/usr/bin/java")
+@pytest.mark.heavy
 def test_java_compiles_and_runs(jar):
     source = jar.file("Hello.java", 'class Hello { public static void main(String[] a) {'
                                     ' System.out.println("hi " + a[0]); } }\n')

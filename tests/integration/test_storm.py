@@ -144,6 +144,7 @@ def kill(pid):
         os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.heavy
 def test_private_keepers(jar):
     storm = Storm(jar, "private")
     for _ in range(ROUNDS):
@@ -205,6 +206,7 @@ class Lingering:
             self.storm.count("came back")
 
 
+@pytest.mark.heavy
 def test_a_shared_keeper(jar):
     storm = Storm(jar, "shared")
     keeper = jar.start_keeper()
