@@ -153,10 +153,10 @@ int box_host_init(struct box_host *host, const char *profile, size_t profile_siz
 	int r = profile_compile(profile ? profile : profile_default,
 		profile ? profile_size : profile_default_size, &host->filter, err);
 
-	/* For all boxes of a plain user: one for each would soon be more than the user may
-	 * have, since the kernel is slow to let them go. */
+	/* One for all keepers and boxes of a user, by its name: one for each would soon be
+	 * more than a user may have, since the kernel is slow to let them go. */
 	if (r == 0)
-		r = caps_leave_keyring(err);
+		r = caps_leave_keyring("belljar", err);
 	if (r == 0)
 		r = host->privileged ? ready_for_switching(err) : enter_own_namespace(err);
 	if (r < 0) {

@@ -25,11 +25,20 @@ static int drop_bounding_set(struct err *err)
 	return 0;
 }
 
-int caps_leave_keyring(struct err *err)
+/* What the owner of a key may do, whether or not it is in a keyring of theirs. */
+#define OWNER_ALL 0x3f3f0000ul
+
+int caps_leave_keyring(const char *name, struct err *err)
 {
-	/* A kernel without keyrings has none to leave. */
-	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS)
+	long key = syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, name);
+
+	if (key < 0 && errno == ENOSYS)
+		return 0; /* a kernel without keyrings has none to leave */
+	if (key < 0)
 		return err_errno(err, "leave the session keyring");
+	/* Or the next who looks for the name would not find it. */
+	if (name && syscall(SYS_keyctl, KEYCTL_SETPERM, key, OWNER_ALL) < 0 && errno != EACCES)
+		return err_errno(err, "open the session keyring to its owner");
 	return 0;
 }
 
@@ -44,7 +53,7 @@ int bounds_enter(struct step_context *c, struct err *err)
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return err_errno(err, "set no_new_privs");
 	/* A keyring for each box, where each is a user with a quota of its own. */
-	return c->host->privileged ? caps_leave_keyring(err) : 0;
+	return c->host->privileged ? caps_leave_keyring(NULL, err) : 0;
 }
 
 int caps_enter(struct step_context *c, struct err *err)

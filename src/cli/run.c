@@ -165,6 +165,9 @@ static int status_of(const struct invocation *in, const struct belljar_result *r
 		return 128 + in->stop_signal;
 	if (r->outcome == BELLJAR_EXEC_FAILED && r->error == ENOENT)
 		return EXIT_NOT_FOUND;
+	/* All went well but for the files that were wanted of it. */
+	if (r->outcome == BELLJAR_SUCCESS && r->capture_incomplete)
+		return EXIT_OURS;
 	if (ends[r->outcome].status)
 		return ends[r->outcome].status;
 	return r->signal ? 128 + r->signal : r->exit_code;

@@ -97,7 +97,6 @@ struct keeper {
 	int root_fd;
 	int images_fd; /* -1 when there are none */
 	int lock_fd;
-	int spare_fd; /* to be given up for a client that is turned away */
 	char id[17];
 	uid_t uid;
 
