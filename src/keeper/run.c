@@ -32,7 +32,7 @@
 #define CAPTURE_MS 120000
 
 /* A guest may run before we have heard so. Until then a cancel is given this long. */
-#define STARTING_GRACE_MS 100
+#define STARTING_GRACE_MS 500
 
 struct run *run_find(struct keeper *k, const char *id)
 {

@@ -683,6 +683,12 @@ def test_a_terminal_waits_for_who_comes_back(keeper):
         peer.about(wire.ACK, run)
 
 
+def attaches(peer, run):
+    """True once the keeper has noticed that who was attached is gone."""
+    peer.about(wire.ATTACH, run)
+    return peer.receive().kind == wire.STARTED
+
+
 @pytest.mark.once
 def test_one_client_hears_of_a_run(keeper):
     first, second = keeper.greet(), keeper.greet()
@@ -693,7 +699,7 @@ def test_one_client_hears_of_a_run(keeper):
     assert refused.errno == errno.EBUSY
     assert refused.text == f"another client is attached to run {run}"
     first.close()
-    second.attach(run)
+    assert eventually(lambda: attaches(second, run))
     second.about(wire.SIGNAL, run, wire.u32(signal.SIGKILL))
     assert second.result().signal == signal.SIGKILL
     second.about(wire.ACK, run)

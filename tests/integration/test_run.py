@@ -872,8 +872,8 @@ def test_nor_followed_in(jar):
     assert captured(jar, "echo new >f", "--capture", "f")["f"] == "new\n"
     assert not (jar.home / "out/f").is_symlink()
     done = jar.sh("mkdir d; echo new >d/kept", "--capture", "d/kept", "--out", jar.home / "out")
-    assert done.returncode == 125
-    assert "d/kept" in said(done)
+    assert said(done).startswith("not all files could be captured: ")
+    assert "'d/kept'" in said(done)
     assert elsewhere.read_text() == "kept"
 
 
@@ -884,11 +884,14 @@ def test_an_older_capture_is_replaced(jar):
 
 
 @once
-def test_a_capture_that_can_not_be_written_is_an_error(jar):
+def test_a_capture_that_can_not_be_written_is_said(jar):
     (jar.home / "out/f").mkdir(parents=True)
-    done = jar.sh("echo x >f", "--capture", "f", "--out", jar.home / "out")
-    assert done.returncode == 125
-    assert said(done).startswith("capture: ")
+    options = ["--capture", "f", "--out", jar.home / "out"]
+    done = jar.sh("echo x >f; exit 3", *options)
+    assert done.returncode == 3  # which is how it ended all the same
+    assert said(done) == "not all files could be captured: replace 'f': Is a directory"
+    _, result = result_of(jar, *options, "--", "sh", "-c", "echo x >f")
+    assert (result["capture_incomplete"], result["captured_files"]) == (True, 0)
     jar.file("plain", "a file")
     done = jar.sh("echo ran", "--capture", "f", "--out", jar.home / "plain/out")
     assert (done.returncode, done.stdout) == (125, "")
@@ -931,7 +934,7 @@ def test_more_files_than_can_be_taken_is_said(jar):
                jar.home / "out"]
     script = "mkdir d; cd d; seq 0 100000 | xargs -n 5000 touch"
     done = jar.sh(script, *options)
-    assert done.returncode == 0
+    assert done.returncode == 125  # it went well, but not all that was wanted is there
     assert said(done) == "not all files could be captured: more than 100000 files"
     _, result = result_of(jar, *options, "--", "sh", "-c", script)
     assert result["capture_incomplete"]
@@ -995,7 +998,9 @@ def test_processor_time_is_limited(jar):
     code = "import time\nend = time.monotonic() + 1\nwhile time.monotonic() < end: pass\n"
     _, result = result_of(jar, "--cpu", "0.2", "--", "/usr/bin/python3", "-c", code)
     assert result["reason_code"] == "exit_code_0"
-    assert result["resource_usage"]["cpu_time_sec"] < 0.45
+    usage = result["resource_usage"]
+    assert usage["wall_time_sec"] >= 1
+    assert usage["cpu_time_sec"] < 0.3 * usage["wall_time_sec"] + 0.1
 
 
 @pytest.mark.parametrize("place, options, limit", [
