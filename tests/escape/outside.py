@@ -291,6 +291,12 @@ def compile_c(source, where):
     subprocess.run(["gcc", "-O1", *flags, "-o", out, source], check=True)
 
 
+def in_a_container():
+    """Whether these tests are in a pid namespace of their own already."""
+    first = "pid:[4026531836]"  # a number that the kernel keeps for it
+    return os.readlink("/proc/self/ns/pid") != first
+
+
 def check_row(row, inside, outside):
     outcome, value = inside["attack"]
     assert outcome in row.fails, f"{outcome}: {value}"
@@ -302,6 +308,8 @@ def check_row(row, inside, outside):
     assert not outcome.startswith("error"), outcome
     if outcome == "ENOSYS" and outcome in row.fails:
         pytest.skip("this kernel does not have it, so nothing is proven")
+    if outcome == "nothing" and in_a_container():
+        pytest.skip("there is nothing to be seen in the container around the tests either")
     if outcome in row.fails and os.geteuid() != 0:
         pytest.skip("its control needs root")
     assert outcome not in row.fails, f"it fails outside of the box too: {outcome}"

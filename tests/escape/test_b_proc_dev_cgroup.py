@@ -8,7 +8,8 @@ import time
 
 import procfs
 import pytest
-from outside import HOSTILE, PYTHON, processes_with, running_keeper, wait_until
+from outside import (HOSTILE, PYTHON, in_a_container, processes_with, running_keeper,
+                     wait_until)
 
 CORE_PATTERN = pathlib.Path("/proc/sys/kernel/core_pattern")
 
@@ -85,6 +86,8 @@ def core_helper(where):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to set core_pattern for a moment")
+@pytest.mark.skipif(in_a_container(), reason="the kernel looks for a helper outside of the "
+                                             "container around the tests")
 @pytest.mark.parametrize("name", ["SIGSEGV", "SIGABRT", "SIGQUIT", "SIGSYS"])
 def test_no_core_helper_of_the_host_runs(box, name):
     with core_helper(box.home) as calls:

@@ -11,6 +11,11 @@ import time
 import wire
 
 SLOWER = int(os.environ.get("BELLJAR_TEST_SLOWER", "1"))
+# A guest that dies of a signal as soon as it has said "ready"; a shell that is just
+# about to start another program may overlook one.
+SLEEPER = ("/usr/bin/python3", "-c",
+           "import signal, time; signal.signal(signal.SIGINT, signal.SIG_DFL); "
+           "print('ready', flush=True); time.sleep(60)")
 ENDING_SECONDS = 5 * SLOWER  # how long what lost its owner may take to be gone
 
 
