@@ -325,14 +325,15 @@ def wait_until(condition, seconds=5):
         time.sleep(0.02)
 
 
-def processes_with(marker):
-    """Host pids of processes with this in their command line, or in the environment."""
+def processes_with(marker, begins=""):
+    """Host pids of processes with this in a command line that begins so."""
     found = []
     for path in pathlib.Path("/proc").iterdir():
         if not path.name.isdigit() or int(path.name) == os.getpid():
             continue
         with contextlib.suppress(OSError):
-            if marker.encode() in (path / "cmdline").read_bytes():
+            line = (path / "cmdline").read_bytes()
+            if marker.encode() in line and line.startswith(begins.encode()):
                 found.append(int(path.name))
     return found
 

@@ -16,7 +16,7 @@ import time
 
 import pytest
 
-from jar import SLOWER
+from jar import SLEEPER, SLOWER
 
 FACETS = {
     "user", "mount", "pid", "net", "ipc", "uts", "cgroup", "timeout", "memory", "cpu", "pids",
@@ -431,7 +431,7 @@ def test_the_guest_gets_the_first_interrupt(jar):
 
 @once
 def test_an_interrupt_ends_who_does_not_mind(jar):
-    p = jar.start_run("--", "sh", "-c", "echo ready; sleep 60")
+    p = jar.start_run("--", *SLEEPER)
     await_line(p)
     p.send_signal(signal.SIGINT)
     assert p.wait(SOON) == 128 + signal.SIGINT

@@ -16,7 +16,7 @@ import time
 
 import pytest
 
-from jar import SLOWER, eventually
+from jar import SLEEPER, SLOWER, eventually
 
 SOON = 5.0 * SLOWER
 INTERRUPT, END, SUSPEND, QUIT = "\x03", "\x04", "\x1a", "\x1c"
@@ -135,7 +135,7 @@ def test_a_new_size_reaches_the_guest(jar, terminal):
 
 
 def test_interrupt_ends_a_sleep(jar, terminal):
-    terminal.run(jar, "--", "sh", "-c", "echo ready; exec sleep 60")
+    terminal.run(jar, "--", *SLEEPER)
     terminal.expect("ready\r\n")
     terminal.type(INTERRUPT)
     status, shown = terminal.ended()
@@ -145,7 +145,7 @@ def test_interrupt_ends_a_sleep(jar, terminal):
 
 @pytest.mark.once
 def test_quit_ends_it_too(jar, terminal):
-    terminal.run(jar, "--", "sh", "-c", "echo ready; exec sleep 60")
+    terminal.run(jar, "--", *SLEEPER)
     terminal.expect("ready\r\n")
     terminal.type(QUIT)
     assert terminal.ended()[0] == 128 + signal.SIGQUIT
