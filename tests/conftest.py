@@ -55,6 +55,9 @@ class Delegation:
         for path in (group, *(group / f"cgroup.{x}" for x in ("procs", "threads",
                                                               "subtree_control"))):
             os.chown(path, USER_ID, USER_ID)
+        # As systemd marks what it delegates: only then the client, which is in the group
+        # too, is moved out of the way of what is made there.
+        os.setxattr(group, "user.delegate", b"1")
         return group
 
     def close(self):

@@ -80,21 +80,6 @@ class Jar:
         self.file = belljar.file
         self.started = []
         belljar.env["BELLJAR_ROOT"] = str(self.root)
-        if belljar.delegation:
-            self._mark_groups(belljar.delegation)
-
-    @staticmethod
-    def _mark_groups(delegation):
-        """As systemd does for Delegate=yes: only then the client, which is in the group
-        too, is moved out of the way of what is made there."""
-        make = delegation.new
-
-        def new():
-            group = make()
-            os.setxattr(group, "user.delegate", b"1")
-            return group
-
-        delegation.new = new
 
     def command(self, *argv, **options):
         return self.belljar.command(*argv, **options)
