@@ -78,54 +78,60 @@ static int handle_start(struct keeper *k, struct peer *p, struct cur *c)
 	return 0;
 }
 
+/* The run that a message is about, once all of it was read and was good. There may be
+ * none that is the peer's, which is answered here. */
+static int take_run(
+	struct keeper *k, struct peer *p, const struct cur *c, const char *id, struct run **ret)
+{
+	if (cur_end(c) < 0)
+		return -EBADMSG;
+	*ret = find_own(k, p, id);
+	if (!*ret)
+		refuse_unknown(k, p, id);
+	return 0;
+}
+
 /* A signal goes to the guest's own process group, from inside its box. */
 static int handle_signal(struct keeper *k, struct peer *p, struct cur *c)
 {
 	char id[RUN_ID_SIZE + 1];
+	struct run *run = NULL;
 
 	cur_str_into(c, id, sizeof(id));
 	uint32_t sig = cur_u32(c);
-	if (cur_end(c) < 0 || sig == 0 || sig > (uint32_t)SIGRTMAX)
+	if (sig == 0 || sig > (uint32_t)SIGRTMAX)
 		return -EBADMSG;
-	struct run *r = find_own(k, p, id);
-	if (r)
-		run_signal(k, r, (int)sig);
-	else
-		refuse_unknown(k, p, id);
-	return 0;
+	int r = take_run(k, p, c, id, &run);
+	if (run)
+		run_signal(k, run, (int)sig);
+	return r;
 }
 
 /* Whoever started a run may end it. */
 static int handle_cancel(struct keeper *k, struct peer *p, struct cur *c)
 {
 	char id[RUN_ID_SIZE + 1];
+	struct run *run = NULL;
 
 	cur_str_into(c, id, sizeof(id));
-	if (cur_end(c) < 0)
-		return -EBADMSG;
-	struct run *r = find_own(k, p, id);
-	if (r)
-		run_cancel(k, r, CAUSE_CANCEL);
-	else
-		refuse_unknown(k, p, id);
-	return 0;
+	int r = take_run(k, p, c, id, &run);
+	if (run)
+		run_cancel(k, run, CAUSE_CANCEL);
+	return r;
 }
 
 /* A client that died and came back gets the descriptors of its run again. */
 static int handle_attach(struct keeper *k, struct peer *p, struct cur *c)
 {
 	char id[RUN_ID_SIZE + 1];
+	struct run *run = NULL;
 	struct err err = { 0 };
 
 	cur_str_into(c, id, sizeof(id));
-	if (cur_end(c) < 0)
-		return -EBADMSG;
-	struct run *r = find_own(k, p, id);
-	if (!r)
-		refuse_unknown(k, p, id);
-	else if (run_attach(k, r, p, &err) < 0)
+	int r = take_run(k, p, c, id, &run);
+	if (run && run_attach(k, run, p, &err) < 0)
 		refuse(k, p, id, REASON_INFRASTRUCTURE_ERROR, &err);
-	return 0;
+	return r;
 }
 
 /* ... and learns first which runs it had. */
@@ -155,34 +161,28 @@ static int handle_list(struct keeper *k, struct peer *p, struct cur *c)
 static int handle_ack(struct keeper *k, struct peer *p, struct cur *c)
 {
 	char id[RUN_ID_SIZE + 1];
+	struct run *run = NULL;
 
 	cur_str_into(c, id, sizeof(id));
-	if (cur_end(c) < 0)
-		return -EBADMSG;
-	struct run *r = find_own(k, p, id);
-	if (!r)
-		refuse_unknown(k, p, id);
-	else if (r->state != RUN_ENDED)
+	int r = take_run(k, p, c, id, &run);
+	if (run && run->state != RUN_ENDED)
 		return -EBADMSG; /* nothing was reported that could be acknowledged */
-	else
-		run_close(k, r);
-	return 0;
+	if (run)
+		run_close(k, run);
+	return r;
 }
 
 /* The keeper's duplicate of the guest's stdin would hold it open for ever. */
 static int handle_close_stdin(struct keeper *k, struct peer *p, struct cur *c)
 {
 	char id[RUN_ID_SIZE + 1];
+	struct run *run = NULL;
 
 	cur_str_into(c, id, sizeof(id));
-	if (cur_end(c) < 0)
-		return -EBADMSG;
-	struct run *r = find_own(k, p, id);
-	if (r)
-		close_fdp(&r->fds[CHANNEL_STDIN]);
-	else
-		refuse_unknown(k, p, id);
-	return 0;
+	int r = take_run(k, p, c, id, &run);
+	if (run)
+		close_fdp(&run->fds[CHANNEL_STDIN]);
+	return r;
 }
 
 static const struct rule {
