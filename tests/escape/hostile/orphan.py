@@ -7,6 +7,8 @@ import sys
 import time
 
 marker, then = sys.argv[1:3]
+# Said first: who sees the orphan outside may end us at once.
+print("started", flush=True)
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
@@ -16,7 +18,6 @@ if os.fork() == 0:
         os.execv("/usr/bin/sleep", ["orphan-" + marker, "3600"])
     os._exit(0)
 os.wait()
-print("started", flush=True)
 if then == "spin":
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
