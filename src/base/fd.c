@@ -1,6 +1,5 @@
 #include "base/fd.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -128,6 +127,22 @@ int fd_pipe(int *ret_read_fd, int *ret_write_fd)
 	return 0;
 }
 
+DIR *fd_open_dir(int dir_fd)
+{
+	AUTO_FD copy = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+
+	if (dir)
+		(void)take_fd(&copy);
+	return dir;
+}
+
+void fd_close_dirp(DIR **dir)
+{
+	if (*dir)
+		(void)closedir(*dir);
+}
+
 /* How many levels of a tree are held open at once, with two descriptors each. What
  * lies deeper is moved to the top of the tree and removed from there. */
 #define REMOVE_DEPTH_MAX 64
@@ -196,24 +211,13 @@ static int remove_entry(struct removal *m, int dir_fd, const char *name, int dep
 	return unlinkat(dir_fd, name, AT_REMOVEDIR) < 0 ? -errno : 0;
 }
 
-static void close_dirp(DIR **dir)
-{
-	if (*dir)
-		(void)closedir(*dir);
-}
-
 static int remove_children(struct removal *m, int dir_fd, int depth)
 {
-	AUTO_FD copy = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CLEANUP(fd_close_dirp) DIR *dir = fd_open_dir(dir_fd);
+	const struct dirent *entry;
 
-	if (copy < 0)
-		return -errno;
-	CLEANUP(close_dirp) DIR *dir = fdopendir(copy);
 	if (!dir)
 		return -errno;
-	(void)take_fd(&copy);
-
-	const struct dirent *entry;
 	while ((entry = readdir(dir))) {
 		if (streq(entry->d_name, ".") || streq(entry->d_name, ".."))
 			continue;

@@ -1,6 +1,7 @@
 /* Descriptors: whole reads and writes, flags, and small files. Every descriptor
  * made here is close-on-exec. */
 #pragma once
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -29,6 +30,11 @@ int fd_set_nonblock(int fd, bool on);
 
 /* pipe2(O_CLOEXEC) with the ends named; 0 or a negative errno. */
 int fd_pipe(int *ret_read_fd, int *ret_write_fd);
+
+/* The entries of the directory `dir_fd` from its first, by a descriptor of their own; NULL
+ * with errno on failure. For CLEANUP(fd_close_dirp). */
+DIR *fd_open_dir(int dir_fd);
+void fd_close_dirp(DIR **dir);
 
 /* Remove the directory `name` below `dir_fd` with all it holds, however deep. Links
  * are removed, never followed; nothing that is mounted inside is entered: that is

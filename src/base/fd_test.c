@@ -46,6 +46,33 @@ TEST(nonblock_goes_on_and_off)
 	CHECK_EQ(fd_set_nonblock(-1, true), -EBADF);
 }
 
+static size_t count_entries(int dir_fd)
+{
+	CLEANUP(fd_close_dirp) DIR *dir = fd_open_dir(dir_fd);
+	size_t n = 0;
+
+	if (!dir)
+		abort();
+	CHECK(dirfd(dir) != dir_fd);
+	while (readdir(dir))
+		n++;
+	return n;
+}
+
+TEST(a_directory_is_read_from_its_first_entry_each_time)
+{
+	SCRATCH(s);
+	size_t n_fds = scratch_count_fds();
+
+	scratch_write(s.fd, "file", "");
+	CHECK_EQ(count_entries(s.fd), 3);
+	CHECK_EQ(count_entries(s.fd), 3);
+	AUTO_FD file = openat(s.fd, "file", O_RDONLY | O_CLOEXEC);
+	CHECK(fd_open_dir(file) == NULL && errno == ENOTDIR);
+	CHECK(fd_open_dir(-1) == NULL && errno == EBADF);
+	CHECK_EQ(scratch_count_fds(), n_fds + 1);
+}
+
 TEST(text_is_trimmed_and_must_fit)
 {
 	SCRATCH(s);
@@ -236,6 +263,7 @@ TEST(what_is_mounted_inside_is_not_entered)
 }
 
 TESTS(UNIT(a_pipe_carries_all_or_ends), UNIT(nonblock_goes_on_and_off),
+	UNIT(a_directory_is_read_from_its_first_entry_each_time),
 	UNIT(text_is_trimmed_and_must_fit), UNIT(text_is_written_to_files_that_are_there),
 	UNIT(a_whole_file_is_read_up_to_the_limit), UNIT(a_tree_that_never_was_is_gone),
 	UNIT(links_are_removed_and_not_followed), UNIT(depth_is_no_obstacle),

@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/str.h"
-#include "image/quote.h"
+#include "base/quote.h"
 
 const char *config_architecture(void)
 {

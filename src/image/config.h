@@ -4,7 +4,7 @@
 #include <jansson.h>
 #include <stddef.h>
 
-#include "image/digest.h"
+#include "base/digest.h"
 #include "image/oci.h"
 
 struct err;

@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "image/oci.h"
-#include "image/quote.h"
+#include "base/quote.h"
 
 /* "blobs/sha256/<hex>", "<hex>.json" or "sha256:<hex>": the ways in which programs
  * name a configuration after its digest. */

@@ -3,7 +3,7 @@
 #pragma once
 #include <jansson.h>
 
-#include "image/digest.h"
+#include "base/digest.h"
 
 struct err;
 

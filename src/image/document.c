@@ -6,7 +6,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/fd.h"
-#include "image/quote.h"
+#include "base/quote.h"
 
 /* How deeply brackets nest. Those inside strings are skipped; what is not JSON at
  * all the parser will refuse, here it only must not be misjudged as shallower. */

@@ -4,6 +4,8 @@
 #include <jansson.h>
 #include <stddef.h>
 
+#include "base/json.h"
+
 struct err;
 
 #define DOCUMENT_SIZE_MAX  (4u << 20)
@@ -17,9 +19,3 @@ int document_parse(const char *text, size_t size, const char *what, json_t **ret
 /* Read and parse the whole of `fd`. */
 int document_read(int fd, const char *what, json_t **ret, struct err *err);
 
-static inline void document_freep(json_t **p)
-{
-	json_decref(*p);
-}
-
-#define AUTO_JSON CLEANUP(document_freep) json_t

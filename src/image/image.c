@@ -15,7 +15,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "image/document.h"
-#include "image/quote.h"
+#include "base/quote.h"
 
 #define DIR_FLAGS  (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 #define TAG_MAX    128u

@@ -29,7 +29,7 @@
 #include "image/budget.h"
 #include "image/document.h"
 #include "image/plan.h"
-#include "image/quote.h"
+#include "base/quote.h"
 #include "image/skeleton.h"
 #include "image/source.h"
 #include "image/tree.h"

@@ -13,8 +13,8 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "image/budget.h"
-#include "image/quote.h"
-#include "image/stream.h"
+#include "base/quote.h"
+#include "image/tarball.h"
 #include "image/tree.h"
 
 #define WHITEOUT        ".wh."
@@ -23,7 +23,7 @@
 
 struct unpack {
 	struct tree *tree;
-	struct stream *stream;
+	struct tarball *stream;
 	struct budget *budget;
 	struct archive_entry *entry;
 	char path[TREE_PATH_MAX];
@@ -54,7 +54,7 @@ static int write_content(struct unpack *u, int fd, uint64_t size, struct err *er
 		size_t n = 0;
 		uint64_t offset = 0;
 
-		int r = stream_data(u->stream, &data, &n, &offset, err);
+		int r = tarball_data(u->stream, &data, &n, &offset, err);
 		if (r < 0)
 			return r;
 		if (r == 0)
@@ -224,7 +224,7 @@ static int unpack_one(struct unpack *u, bool whiteouts, struct err *err)
 static int unpack_all(struct unpack *u, bool whiteouts, struct err *err)
 {
 	for (;;) {
-		int r = stream_next(u->stream, &u->entry, err);
+		int r = tarball_next(u->stream, &u->entry, err);
 		if (r <= 0)
 			return r;
 		r = unpack_one(u, whiteouts, err);
@@ -244,17 +244,17 @@ static int check_digest(const char *is, const char *should, const char *what, st
 int layer_apply(struct tree *tree, int fd, const struct layer_digests *digests,
 	struct budget *budget, struct err *err)
 {
-	CLEANUP(stream_freep) struct stream *stream = NULL;
+	CLEANUP(tarball_freep) struct tarball *stream = NULL;
 	struct layer_digests are;
 
-	int r = stream_open(fd, budget, &stream, err);
+	int r = tarball_open(fd, budget, &stream, err);
 	if (r < 0)
 		return r;
 	struct unpack u = { .tree = tree, .stream = stream, .budget = budget };
 	tree_begin_layer(tree);
 	r = unpack_all(&u, true, err);
 	if (r == 0)
-		r = stream_end(stream, are.blob, are.plain, err);
+		r = tarball_end(stream, are.blob, are.plain, err);
 	if (r == 0)
 		r = check_digest(are.blob, digests->blob, "the layer", err);
 	if (r == 0)
@@ -264,9 +264,9 @@ int layer_apply(struct tree *tree, int fd, const struct layer_digests *digests,
 
 int layer_unpack_plain(struct tree *tree, int fd, struct budget *budget, struct err *err)
 {
-	CLEANUP(stream_freep) struct stream *stream = NULL;
+	CLEANUP(tarball_freep) struct tarball *stream = NULL;
 
-	int r = stream_open(fd, budget, &stream, err);
+	int r = tarball_open(fd, budget, &stream, err);
 	if (r < 0)
 		return r;
 	struct unpack u = { .tree = tree, .stream = stream, .budget = budget };

@@ -1,7 +1,7 @@
 /* Unpacking an archive into a tree, entry by entry, with every rule for what an
  * entry may be. A layer of an image also has whiteouts and digests. */
 #pragma once
-#include "image/digest.h"
+#include "base/digest.h"
 
 struct budget;
 struct err;

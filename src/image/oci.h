@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "image/digest.h"
+#include "base/digest.h"
 
 struct err;
 

@@ -11,7 +11,7 @@
 #include "base/str.h"
 #include "image/docker.h"
 #include "image/document.h"
-#include "image/quote.h"
+#include "base/quote.h"
 #include "image/tree.h"
 
 #define BLOBS "blobs/sha256/"

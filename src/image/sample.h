@@ -12,10 +12,10 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/digest.h"
 #include "base/fd.h"
 #include "base/path.h"
 #include "image/config.h"
-#include "image/digest.h"
 
 #define SAMPLE_UNUSED __attribute__((unused))
 

@@ -14,7 +14,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "image/quote.h"
+#include "base/quote.h"
 
 #define DIR_MODE     0755
 #define PARENT_FLAGS (O_PATH | O_DIRECTORY | O_CLOEXEC)

@@ -6,32 +6,32 @@
 #include <stdint.h>
 
 #include "base/cleanup.h"
-#include "image/digest.h"
+#include "base/digest.h"
 
 struct archive_entry;
 struct budget;
 struct err;
-struct stream;
+struct tarball;
 
 /* Bytes that the headers of one entry may take: names, attributes, sparse maps. */
 #define STREAM_HEADER_MAX (2u << 20)
 
 /* Read from `fd`, which is borrowed, as is `budget`. */
-int stream_open(int fd, struct budget *budget, struct stream **ret, struct err *err);
-void stream_free(struct stream *s);
+int tarball_open(int fd, struct budget *budget, struct tarball **ret, struct err *err);
+void tarball_free(struct tarball *s);
 
 /* The next entry, borrowed until the following call. 1, or 0 at the end, or a
  * negative errno. */
-int stream_next(struct stream *s, struct archive_entry **ret, struct err *err);
+int tarball_next(struct tarball *s, struct archive_entry **ret, struct err *err);
 
 /* The next piece of the entry's content and where it belongs; what lies between
  * two pieces is a hole. 1, or 0 at the end, or a negative errno. */
-int stream_data(struct stream *s, const void **ret, size_t *ret_size, uint64_t *ret_offset,
+int tarball_data(struct tarball *s, const void **ret, size_t *ret_size, uint64_t *ret_offset,
 	struct err *err);
 
 /* Read what stands behind the last entry, and tell the digests of the file as it
  * is and of the uncompressed archive. */
-int stream_end(struct stream *s, char raw_hex[DIGEST_HEX_SIZE + 1],
+int tarball_end(struct tarball *s, char raw_hex[DIGEST_HEX_SIZE + 1],
 	char plain_hex[DIGEST_HEX_SIZE + 1], struct err *err);
 
-DEFINE_CLEANUP(struct stream, stream_free)
+DEFINE_CLEANUP(struct tarball, tarball_free)

@@ -1,4 +1,4 @@
-#include "image/stream.h"
+#include "image/tarball.h"
 
 #include <errno.h>
 
@@ -19,7 +19,7 @@ static const struct sample_entry entries[] = {
 static int read_all(
 	const struct sample_data *data, uint64_t max, char raw[65], char plain[65], struct err *err)
 {
-	CLEANUP(stream_freep) struct stream *s = NULL;
+	CLEANUP(tarball_freep) struct tarball *s = NULL;
 	AUTO_FD fd = sample_open(data->data, data->size);
 	struct archive_entry *entry;
 	struct budget budget;
@@ -27,13 +27,13 @@ static int read_all(
 	int r;
 
 	budget_init(&budget, max, fd);
-	r = stream_open(fd, &budget, &s, err);
+	r = tarball_open(fd, &budget, &s, err);
 	if (r < 0)
 		return r;
-	while ((r = stream_next(s, &entry, err)) > 0)
+	while ((r = tarball_next(s, &entry, err)) > 0)
 		n++;
 	if (r == 0)
-		r = stream_end(s, raw, plain, err);
+		r = tarball_end(s, raw, plain, err);
 	return r < 0 ? r : n;
 }
 

@@ -1,4 +1,4 @@
-#include "image/digest.h"
+#include "base/digest.h"
 
 #include <errno.h>
 #include <openssl/evp.h>
@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
-#include "image/quote.h"
+#include "base/quote.h"
 
 struct digest {
 	EVP_MD_CTX *ctx;

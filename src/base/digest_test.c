@@ -1,4 +1,4 @@
-#include "image/digest.h"
+#include "base/digest.h"
 
 #include <errno.h>
 

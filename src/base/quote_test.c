@@ -1,4 +1,4 @@
-#include "image/quote.h"
+#include "base/quote.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * entry; its bytes are hashed and fed to the second, which knows tar and nothing
  * else. libarchive could do both at once, but then the uncompressed bytes could
  * not be hashed, and the archive could be of any format it ever learned. */
-#include "image/stream.h"
+#include "image/tarball.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -15,11 +15,11 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "image/budget.h"
-#include "image/quote.h"
+#include "base/quote.h"
 
 #define BLOCK_SIZE (64u << 10)
 
-struct stream {
+struct tarball {
 	int fd;
 	struct budget *budget;
 	struct archive *inflate;
@@ -39,14 +39,14 @@ struct stream {
 /* Names are bytes, and must come out as they went in. libarchive would convert
  * them from UTF-8 to the charset of the locale, composing accents on the way; in
  * the C locale it can not, warns, and leaves them alone. */
-static void enter_locale(struct stream *s)
+static void enter_locale(struct tarball *s)
 {
 	s->plain_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
 	if (s->plain_locale)
 		s->previous = uselocale(s->plain_locale);
 }
 
-static void leave_locale(struct stream *s)
+static void leave_locale(struct tarball *s)
 {
 	if (!s->plain_locale)
 		return;
@@ -63,7 +63,7 @@ static bool is_about_charset(struct archive *a)
 }
 
 /* Tell why `a` failed: our own reason first, then libarchive's. */
-static int refuse(const struct stream *s, struct archive *a, struct err *err)
+static int refuse(const struct tarball *s, struct archive *a, struct err *err)
 {
 	const char *why = archive_error_string(a);
 
@@ -76,7 +76,7 @@ static int refuse(const struct stream *s, struct archive *a, struct err *err)
 
 static la_ssize_t read_raw(struct archive *a, void *ctx, const void **ret)
 {
-	struct stream *s = ctx;
+	struct tarball *s = ctx;
 	ssize_t n;
 
 	(void)a;
@@ -96,7 +96,7 @@ static la_ssize_t read_raw(struct archive *a, void *ctx, const void **ret)
 
 static la_ssize_t read_plain(struct archive *a, void *ctx, const void **ret)
 {
-	struct stream *s = ctx;
+	struct tarball *s = ctx;
 	la_ssize_t n = archive_read_data(s->inflate, s->plain_block, sizeof(s->plain_block));
 
 	(void)a;
@@ -119,7 +119,7 @@ static la_ssize_t read_plain(struct archive *a, void *ctx, const void **ret)
 	return n;
 }
 
-static int open_inflate(struct stream *s, struct err *err)
+static int open_inflate(struct tarball *s, struct err *err)
 {
 	struct archive_entry *entry = NULL;
 
@@ -137,7 +137,7 @@ static int open_inflate(struct stream *s, struct err *err)
 	return 0;
 }
 
-static int open_tar(struct stream *s, struct err *err)
+static int open_tar(struct tarball *s, struct err *err)
 {
 	if (archive_read_support_format_tar(s->tar) != ARCHIVE_OK)
 		return err_set(err, -ENOTSUP, "libarchive lacks tar");
@@ -146,9 +146,9 @@ static int open_tar(struct stream *s, struct err *err)
 	return 0;
 }
 
-int stream_open(int fd, struct budget *budget, struct stream **ret, struct err *err)
+int tarball_open(int fd, struct budget *budget, struct tarball **ret, struct err *err)
 {
-	CLEANUP(stream_freep) struct stream *s = xnew(struct stream);
+	CLEANUP(tarball_freep) struct tarball *s = xnew(struct tarball);
 
 	s->fd = fd;
 	s->budget = budget;
@@ -168,7 +168,7 @@ int stream_open(int fd, struct budget *budget, struct stream **ret, struct err *
 	return 0;
 }
 
-void stream_free(struct stream *s)
+void tarball_free(struct tarball *s)
 {
 	if (!s)
 		return;
@@ -180,7 +180,7 @@ void stream_free(struct stream *s)
 	free(s);
 }
 
-int stream_next(struct stream *s, struct archive_entry **ret, struct err *err)
+int tarball_next(struct tarball *s, struct archive_entry **ret, struct err *err)
 {
 	/* First, since leaving the last entry's content is not reading a header. */
 	if (s->has_entry && archive_read_data_skip(s->tar) != ARCHIVE_OK)
@@ -198,8 +198,8 @@ int stream_next(struct stream *s, struct archive_entry **ret, struct err *err)
 	return 1;
 }
 
-int stream_data(
-	struct stream *s, const void **ret, size_t *ret_size, uint64_t *ret_offset, struct err *err)
+int tarball_data(struct tarball *s, const void **ret, size_t *ret_size, uint64_t *ret_offset,
+	struct err *err)
 {
 	la_int64_t offset = 0;
 	int r = archive_read_data_block(s->tar, ret, ret_size, &offset);
@@ -212,7 +212,7 @@ int stream_data(
 	return 1;
 }
 
-int stream_end(struct stream *s, char raw_hex[DIGEST_HEX_SIZE + 1],
+int tarball_end(struct tarball *s, char raw_hex[DIGEST_HEX_SIZE + 1],
 	char plain_hex[DIGEST_HEX_SIZE + 1], struct err *err)
 {
 	const void *block;

@@ -1,0 +1,55 @@
+#include "base/json.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+
+/* Before anything is built from it: a parser that recurses is not given what is too deep. */
+static bool is_too_deep(const char *text, size_t size)
+{
+	size_t depth = 0;
+	bool in_string = false;
+
+	for (size_t i = 0; i < size; i++) {
+		char c = text[i];
+
+		if (in_string) {
+			i += c == '\\';
+			in_string = c != '"';
+		} else if (c == '"') {
+			in_string = true;
+		} else if (c == '{' || c == '[') {
+			if (++depth > JSON_DEPTH_MAX)
+				return true;
+		} else if ((c == '}' || c == ']') && depth > 0) {
+			depth--;
+		}
+	}
+	return false;
+}
+
+int json_read(const char *text, size_t size, json_t **ret, struct err *err)
+{
+	json_error_t error;
+
+	if (is_too_deep(text, size))
+		return err_set(
+			err, -EBADMSG, "the JSON is nested deeper than %u levels", JSON_DEPTH_MAX);
+	json_t *json = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+	if (!json)
+		return err_set(err, -EBADMSG, "line %d, column %d: %s", error.line, error.column,
+			error.text);
+	*ret = json;
+	return 0;
+}
+
+char *json_canonical(const json_t *json)
+{
+	char *text = json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
+
+	if (!text)
+		abort();
+	return text;
+}

@@ -1,0 +1,21 @@
+/* JSON from strangers: strict, and within limits. Answers are made with jansson itself; this
+ * is for what comes in, and for the one form in which equal values are equal texts. */
+#pragma once
+#include <jansson.h>
+#include <stddef.h>
+
+#include "base/cleanup.h"
+
+struct err;
+
+#define JSON_DEPTH_MAX 64u
+
+/* Parse `size` bytes of one JSON text. The caller must json_decref() `*ret`. -EBADMSG with a
+ * sentence for what is no JSON, says one key twice, holds a number that does not fit, a NUL
+ * character or invalid UTF-8, or is nested deeper than JSON_DEPTH_MAX. */
+int json_read(const char *text, size_t size, json_t **ret, struct err *err);
+
+/* The canonical form: keys sorted, no blanks. The caller frees it; aborts without memory. */
+char *json_canonical(const json_t *json);
+
+#define AUTO_JSON CLEANUP(json_decrefp) json_t

@@ -1,0 +1,83 @@
+#include "base/json.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "lib/test.h"
+
+static int read_text(const char *text, json_t **ret, struct err *err)
+{
+	return json_read(text, strlen(text), ret, err);
+}
+
+TEST(equal_values_have_one_canonical_text)
+{
+	AUTO_JSON *a = NULL;
+	AUTO_JSON *b = NULL;
+
+	CHECK_EQ(read_text("{\"b\": [1, 2.0], \"a\": \"x\"}", &a, NULL), 0);
+	CHECK_EQ(read_text("{\"a\":\"\\u0078\",\"b\":[1,2.0]}", &b, NULL), 0);
+	AUTO_FREE char *of_a = json_canonical(a);
+	AUTO_FREE char *of_b = json_canonical(b);
+	CHECK_STR(of_a, of_b);
+	CHECK_STR(of_a, "{\"a\":\"x\",\"b\":[1,2.0]}");
+}
+
+TEST(what_is_bad_is_refused_with_a_place)
+{
+	static const char *const bad[] = {
+		"",
+		"{",
+		"{\"a\":1,\"a\":2}",
+		"{\"a\":NaN}",
+		"{\"a\":Infinity}",
+		"{\"a\":9223372036854775808}",
+		"{\"a\":1e999}",
+		"\"\\u0000\"",
+		"\"\xff\"",
+		"{} x",
+		"{'a':1}",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		json_t *json = NULL;
+		struct err err = { 0 };
+
+		CHECK_EQ(read_text(bad[i], &json, &err), -EBADMSG);
+		CHECK(strstr(err.text, "line ") == err.text);
+		CHECK(json == NULL);
+	}
+}
+
+TEST(nesting_has_an_end)
+{
+	char text[2 * JSON_DEPTH_MAX + 3];
+	json_t *json = NULL;
+	struct err err = { 0 };
+
+	memset(text, '[', JSON_DEPTH_MAX);
+	memset(text + JSON_DEPTH_MAX, ']', JSON_DEPTH_MAX);
+	CHECK_EQ(json_read(text, (size_t)2 * JSON_DEPTH_MAX, &json, NULL), 0);
+	json_decref(json);
+	json = NULL;
+	memset(text, '[', JSON_DEPTH_MAX + 1);
+	memset(text + JSON_DEPTH_MAX + 1, ']', JSON_DEPTH_MAX + 1);
+	CHECK_EQ(json_read(text, (size_t)2 * JSON_DEPTH_MAX + 2, &json, &err), -EBADMSG);
+	CHECK(strstr(err.text, "deeper") != NULL);
+	CHECK(json == NULL);
+}
+
+TEST(brackets_in_strings_do_not_count)
+{
+	AUTO_JSON *json = NULL;
+
+	CHECK_EQ(
+		read_text("[\"\\\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["
+			  "[[[[\"]",
+			&json, NULL),
+		0);
+}
+
+TESTS(UNIT(equal_values_have_one_canonical_text), UNIT(what_is_bad_is_refused_with_a_place),
+	UNIT(nesting_has_an_end), UNIT(brackets_in_strings_do_not_count))
