@@ -22,6 +22,7 @@ import itertools
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -138,7 +139,17 @@ MARKS = (
 )
 
 
+def _hear_signals():
+    """A shell starts what it puts in the background with these two ignored, and every
+    program that a test starts would inherit that."""
+    for number, handler in ((signal.SIGINT, signal.default_int_handler),
+                            (signal.SIGQUIT, signal.SIG_DFL)):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, handler)
+
+
 def pytest_configure(config):
+    _hear_signals()
     for line in MARKS:
         config.addinivalue_line("markers", line)
 

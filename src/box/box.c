@@ -27,6 +27,7 @@
 #include "box/landlock.h"
 #include "box/profile.h"
 #include "box/root.h"
+#include "box/user.h"
 #include "ipc/spec.h"
 
 /* The cgroup namespace is missing here on purpose: init makes it after joining
@@ -85,15 +86,6 @@ static bool counts_processes(bool is_privileged)
 	return read_map(outside, size) && !streq(outside, "0");
 }
 
-static int write_own_map(const char *path, unsigned inside, unsigned id, struct err *err)
-{
-	char line[64];
-
-	(void)snprintf(line, sizeof(line), "%u %u 1\n", inside, id);
-	int r = fd_write_text(AT_FDCWD, path, line);
-	return r < 0 ? err_set(err, r, "write %s", path) : 0;
-}
-
 /* Whoever is not mapped looks from inside like one user, whom the kernel calls the
  * overflow uid: 65534, nobody. Who has that number himself must get another one, or
  * he could not be told from strangers. */
@@ -115,11 +107,7 @@ static int enter_own_namespace(struct err *err)
 
 	if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0)
 		return err_errno(err, "make a user namespace (belljar doctor explains)");
-	int r = fd_write_text(AT_FDCWD, "/proc/self/setgroups", "deny");
-	if (r < 0)
-		return err_set(err, r, "deny setgroups");
-	r = write_own_map("/proc/self/uid_map", uid_inside(uid), uid, err);
-	return r < 0 ? r : write_own_map("/proc/self/gid_map", gid, gid, err);
+	return user_map_self(uid_inside(uid), uid, gid, gid, err);
 }
 
 /* Root changes its effective uid for the moment of each clone. Its capabilities

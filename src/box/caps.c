@@ -36,8 +36,10 @@ int caps_leave_keyring(const char *name, struct err *err)
 		return 0; /* a kernel without keyrings has none to leave */
 	if (key < 0)
 		return err_errno(err, "leave the session keyring");
-	/* Or the next who looks for the name would not find it. */
-	if (name && syscall(SYS_keyctl, KEYCTL_SETPERM, key, OWNER_ALL) < 0 && errno != EACCES)
+	/* Or the next who looks for the name would not find it. Who is in it already gets no
+	 * number from the kernel. */
+	if (name && key > 0 && syscall(SYS_keyctl, KEYCTL_SETPERM, key, OWNER_ALL) < 0 &&
+		errno != EACCES)
 		return err_errno(err, "open the session keyring to its owner");
 	return 0;
 }

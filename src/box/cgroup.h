@@ -31,9 +31,6 @@ struct limits;
 /* Longest name of a group; it consists of letters, digits, '-' and '_'. */
 #define CGROUP_NAME_MAX 64
 
-/* Most leftover parent groups that are looked at in one go. */
-#define CGROUP_LEFTOVERS_MAX 1024
-
 /* Look at what this host has and make the parent group `name` in each hierarchy
  * that serves: in our own group if that was delegated to us, else in the root of
  * the hierarchy, else in the nearest group that we own. In a group of our own
@@ -114,11 +111,6 @@ int cgroup_remove(const struct cgroup *cg);
  * every hierarchy, and remove the group. 0 also when there is none; -EBUSY when
  * some process would not die for a while; -EDEADLK when we are in there. */
 int cgroup_sweep(const char *name, struct err *err);
-
-/* Call `found` once for every parent group whose name begins with `prefix`, until
- * it returns a negative errno, which is passed on. It may sweep what it is told. */
-typedef int cgroup_found_cb(const char *name, void *ctx);
-int cgroup_list_parents(const char *prefix, cgroup_found_cb *found, void *ctx, struct err *err);
 
 DEFINE_CLEANUP(struct cgroup, cgroup_free)
 DEFINE_CLEANUP(struct cgroup_host, cgroup_host_free)

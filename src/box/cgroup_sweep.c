@@ -21,25 +21,14 @@
 
 typedef int dir_cb(int fd, const char *name, void *ctx);
 
-static void close_dirp(DIR **dir)
-{
-	if (*dir)
-		(void)closedir(*dir);
-}
-
 /* Call `each` for all directories in `fd`, until one returns an error. */
 static int for_each_dir(int fd, dir_cb *each, void *ctx)
 {
-	AUTO_FD copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CLEANUP(fd_close_dirp) DIR *dir = fd_open_dir(fd);
+	const struct dirent *entry;
 
-	if (copy < 0)
-		return -errno;
-	CLEANUP(close_dirp) DIR *dir = fdopendir(copy);
 	if (!dir)
 		return -errno;
-	(void)take_fd(&copy);
-
-	const struct dirent *entry;
 	while ((entry = readdir(dir))) {
 		if (entry->d_type != DT_DIR || entry->d_name[0] == '.')
 			continue;
@@ -173,49 +162,4 @@ int cgroup_sweep(const char *name, struct err *err)
 		return r;
 	s.killing = false;
 	return for_each_base(sweep_base, &s, err);
-}
-
-struct leftovers {
-	const char *prefix;
-	char *names[CGROUP_LEFTOVERS_MAX];
-	size_t n;
-};
-
-static void leftovers_fini(struct leftovers *l)
-{
-	for (size_t i = 0; i < l->n; i++)
-		free(l->names[i]);
-}
-
-static int add_leftover(int fd, const char *name, void *ctx)
-{
-	struct leftovers *l = ctx;
-
-	(void)fd;
-	if (!str_after(name, l->prefix) || cgroup_check_name(name, NULL) < 0)
-		return 0;
-	for (size_t i = 0; i < l->n; i++)
-		if (streq(l->names[i], name))
-			return 0;
-	if (l->n < ARRAY_SIZE(l->names))
-		l->names[l->n++] = xstrdup(name);
-	return 0;
-}
-
-static int list_base(
-	const struct cgroup_mount *m, const struct cgroup_base *base, int base_fd, void *ctx)
-{
-	(void)m;
-	(void)base;
-	return for_each_dir(base_fd, add_leftover, ctx);
-}
-
-int cgroup_list_parents(const char *prefix, cgroup_found_cb *found, void *ctx, struct err *err)
-{
-	CLEANUP(leftovers_fini) struct leftovers l = { .prefix = prefix };
-
-	int r = for_each_base(list_base, &l, err);
-	for (size_t i = 0; r >= 0 && i < l.n; i++)
-		r = found(l.names[i], ctx);
-	return r;
 }

@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "box/dispatch.h"
+#include "box/guard.h"
 #include "box/seccomp.h"
 
 /* Numbers of system calls end far below this on every architecture we run on. */
@@ -161,7 +162,8 @@ static int prepend_numbers(const struct compile *c, struct seccomp_program *p, s
 		answers[nr] = answer_to(c, nr);
 	if (n < NUMBERS_MAX)
 		answers[n++] = by_errno ? SCMP_ACT_ERRNO(ENOSYS) : c->default_action;
-	return dispatch_prepend(p, seccomp_arch_native(), answers, n, err);
+	int r = guard_prepend(p, seccomp_arch_native(), answers, n, err);
+	return r < 0 ? r : dispatch_prepend(p, seccomp_arch_native(), answers, n, err);
 }
 
 /* A program that starves our own init would make every run fail in a way that says

@@ -4,7 +4,8 @@
  * The wall around the program: a call by another architecture's convention (on
  * x86-64 those of i386 and x32) kills the whole process. Such a call can only come
  * from a program built for another machine, which can not live with refusals
- * anyway since it can not even exit; SIGSYS says truthfully why it ended. */
+ * anyway since it can not even exit; SIGSYS says truthfully why it ended. And guard.h
+ * protects the box's init, also where the rules would allow everything. */
 #pragma once
 #include <seccomp.h>
 #include <stdint.h>

@@ -117,6 +117,26 @@ TEST(other_conventions_kill_also_when_the_default_allows)
 	}
 }
 
+TEST(init_is_guarded_whatever_the_rules_allow)
+{
+	const struct scmp_arg_cmp low = { 0, SCMP_CMP_LT, 10, 0 };
+	struct compile *c = begin(SCMP_ACT_ERRNO(EDOM));
+
+	CHECK_EQ(compile_add(c, "sched_setscheduler", SCMP_ACT_ALLOW, &low, 1, NULL), 0);
+	CHECK_EQ(compile_add(c, "sched_setattr", SCMP_ACT_ALLOW, NULL, 0, NULL), 0);
+	struct seccomp_program rules = finish(c);
+	struct seccomp_program none = finish(begin(SCMP_ACT_ALLOW));
+	CHECK_EQ(ask(&rules, SYS_sched_setscheduler, 1), EPERM_ANSWER);
+	CHECK_EQ(ask(&rules, SYS_sched_setscheduler, 2), SECCOMP_RET_ALLOW);
+	CHECK_EQ(ask(&rules, SYS_sched_setscheduler, 10), SECCOMP_RET_ERRNO | EDOM);
+	CHECK_EQ(ask(&rules, SYS_sched_setattr, 1), EPERM_ANSWER);
+	CHECK_EQ(ask(&rules, SYS_sched_setattr, 2), SECCOMP_RET_ALLOW);
+	CHECK_EQ(ask(&none, SYS_sched_setscheduler, 1), EPERM_ANSWER);
+	CHECK_EQ(ask(&none, SYS_sched_setscheduler, 2), SECCOMP_RET_ALLOW);
+	seccomp_fini(&rules);
+	seccomp_fini(&none);
+}
+
 TEST(rules_that_contradict_are_refused)
 {
 	const struct scmp_arg_cmp one = { 0, SCMP_CMP_EQ, 1, 0 };
@@ -188,5 +208,6 @@ TEST(too_large_a_program_is_refused)
 TESTS(UNIT(rules_decide_and_the_default_does_otherwise), UNIT(names_nobody_knows_are_ignored),
 	UNIT(calls_younger_than_libseccomp_are_missing_unless_the_default_is_no_errno),
 	UNIT(other_conventions_kill_also_when_the_default_allows),
-	UNIT(rules_that_contradict_are_refused), UNIT(a_program_that_starves_the_box_is_refused),
-	UNIT(too_many_rules_are_refused), UNIT(too_large_a_program_is_refused))
+	UNIT(init_is_guarded_whatever_the_rules_allow), UNIT(rules_that_contradict_are_refused),
+	UNIT(a_program_that_starves_the_box_is_refused), UNIT(too_many_rules_are_refused),
+	UNIT(too_large_a_program_is_refused))

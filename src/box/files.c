@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "box/commit.h"
 #include "ipc/pack_write.h"
 #include "ipc/spec.h"
 #include "ipc/unpack.h"
@@ -31,19 +32,46 @@ static int pump_in(int fd, struct pack_reader *reader, struct err *err)
 	}
 }
 
-int files_take_in(const struct spec *spec, int fd, struct err *err)
+/* Unpack all of the stream below `dir`. */
+static int unpack_all(int dir, uint64_t max_bytes, int fd, struct err *err)
 {
 	static struct pack_reader reader; /* too large for a comfortable stack */
 	static struct unpack sink;
-	AUTO_FD dir = open(WORKSPACE, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	if (dir < 0)
-		return err_errno(err, "open the workspace");
-	unpack_init(&sink, dir, spec->limits.workspace_bytes);
+	unpack_init(&sink, dir, max_bytes);
 	pack_reader_init(&reader, &sink.sink);
 	int r = pump_in(fd, &reader, err);
 	unpack_fini(&sink);
 	return r;
+}
+
+static int take_in_as_one(const struct spec *spec, int dir, int fd, struct err *err)
+{
+	AUTO_FD fresh = -1;
+	char name[COMMIT_NAME_SIZE];
+	int r = commit_begin(dir, name, &fresh, err);
+
+	if (r < 0)
+		return r;
+	r = unpack_all(fresh, spec->limits.workspace_bytes, fd, err);
+	if (r < 0) {
+		commit_abort(dir, name);
+		return r;
+	}
+	return commit_end(dir, name, spec->clears, spec->limits.workspace_bytes, err);
+}
+
+int files_take_in(const struct spec *spec, int fd, struct err *err)
+{
+	AUTO_FD dir = open(WORKSPACE, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (dir < 0)
+		return err_errno(err, "open the workspace");
+	/* Nobody else sees a workspace of the run's own, and a run that could not get its
+	 * files does not happen. */
+	if (!spec->workspace[0])
+		return unpack_all(dir, spec->limits.workspace_bytes, fd, err);
+	return take_in_as_one(spec, dir, fd, err);
 }
 
 int files_send_out(const struct spec *spec, int fd, uint64_t *ret_bytes, struct err *err)
@@ -51,7 +79,7 @@ int files_send_out(const struct spec *spec, int fd, uint64_t *ret_bytes, struct 
 	struct pack_writer w = {
 		.fd = fd,
 		.max_bytes = spec->limits.capture_bytes,
-		.files_only = true,
+		.files_only = spec->deed == DEED_EXECUTE,
 		.globs = spec->globs,
 	};
 	AUTO_FD dir = open(WORKSPACE, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -6,7 +6,8 @@
 struct err;
 struct spec;
 
-/* Read a pack stream from `fd` to its end into /workspace. */
+/* Read a pack stream from `fd` to its end into /workspace. When that is a session's, all
+ * of the files arrive there or none. */
 int files_take_in(const struct spec *spec, int fd, struct err *err);
 
 /* Write what matches the globs of `spec` to `fd`; the number of bytes goes to

@@ -52,6 +52,7 @@ struct init {
 	const struct init_args *args;
 	struct spec spec;
 	int fds[CHANNEL_COUNT]; /* the box's ends; -1 for none */
+	int workspace_fd;       /* mount of a session's workspace; -1 for none */
 	int signal_fd;
 	pid_t guest;
 	int status; /* of the guest, as wait() gives it */
@@ -162,6 +163,7 @@ static int read_spec(struct init *in)
 		if ((mask & (1u << i)) && n < f.n_fds)
 			in->fds[i] = take_fd(&f.fds[n++]);
 	}
+	in->workspace_fd = in->spec.workspace[0] && n < f.n_fds ? take_fd(&f.fds[n]) : -1;
 	frame_close_fds(&f);
 	explicit_bzero(buffer, (size_t)(f.data - buffer) + f.size);
 	return cur_end(&c);
@@ -177,10 +179,19 @@ static int run_steps(struct step_context *c, const struct step *steps, size_t n,
 	return 0;
 }
 
+static void report_running(uint64_t at)
+{
+	struct put p;
+
+	put_init(&p, 64);
+	put_u64(&p, at);
+	(void)frame_send(control_fd, MESSAGE_BOX_RUNNING, &p, NULL, 0);
+	put_fini(&p);
+}
+
 static void start_guest(struct init *in)
 {
 	struct err err = { 0 };
-	struct put p;
 	struct guest_fds fds = {
 		.in = in->fds[CHANNEL_STDIN],
 		.out = in->fds[CHANNEL_STDOUT],
@@ -194,10 +205,7 @@ static void start_guest(struct init *in)
 		give_up(REASON_EXEC_FAILED, (int)in->guest, &err);
 	for (int i = CHANNEL_STDIN; i <= CHANNEL_TTY; i++)
 		close_fdp(&in->fds[i]);
-	put_init(&p, 64);
-	put_u64(&p, at);
-	(void)frame_send(control_fd, MESSAGE_BOX_RUNNING, &p, NULL, 0);
-	put_fini(&p);
+	report_running(at);
 }
 
 /* Collect every process that has ended; true once the guest is among them. */
@@ -274,6 +282,13 @@ static void end_the_rest(void)
 	} while (waitpid(-1, NULL, 0) > 0 || errno == EINTR);
 }
 
+static void run_guest(struct init *in)
+{
+	start_guest(in);
+	wait_for_guest(in);
+	end_the_rest();
+}
+
 static void report_end(const struct init *in)
 {
 	struct put p;
@@ -347,8 +362,14 @@ static void get_ready(struct init *in, struct step_context *c)
 static void get_set(struct init *in, struct step_context *c)
 {
 	struct err err = { 0 };
-	int r = run_steps(c, late_steps, ARRAY_SIZE(late_steps), &err);
+	int r = in->spec.workspace[0] && in->workspace_fd < 0
+			? err_set(&err, -EBADMSG, "the workspace did not come along")
+			: 0;
 
+	c->workspace_fd = in->workspace_fd;
+	if (r == 0)
+		r = run_steps(c, late_steps, ARRAY_SIZE(late_steps), &err);
+	close_fdp(&in->workspace_fd);
 	if (r == 0 && in->fds[CHANNEL_FILES] >= 0)
 		r = files_take_in(&in->spec, in->fds[CHANNEL_FILES], &err);
 	/* The guest does so too; but if it can not, that is not for want of a program. */
@@ -379,6 +400,7 @@ void init_main(const struct init_args *args)
 		.gid = args->gid,
 		.control_fd = CONTROL_FD,
 		.tty_fd = -1,
+		.workspace_fd = -1,
 	};
 
 	block_signals();
@@ -390,9 +412,10 @@ void init_main(const struct init_args *args)
 		_exit(1);
 	get_set(&in, &c);
 	sample_init(&in.sample);
-	start_guest(&in);
-	wait_for_guest(&in);
-	end_the_rest();
+	if (in.spec.deed == DEED_EXECUTE)
+		run_guest(&in);
+	else
+		report_running(in.ended_ns = clock_monotonic_ns());
 	report_end(&in);
 	if (in.fds[CHANNEL_CAPTURE] >= 0)
 		send_files_out(&in);

@@ -1,10 +1,15 @@
 /* The mounts that belong to one box, on top of the assembled root: its processes,
  * its files, its terminals. They are made with the standard sizes, ahead of any
  * run; one that asks for others has them changed. */
+#include "box/mount.h"
+
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/mount.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/mount.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -12,8 +17,6 @@
 #include "box/box.h"
 #include "box/step.h"
 #include "ipc/spec.h"
-
-#define SAFE (MS_NOSUID | MS_NODEV | MS_NOEXEC)
 
 /* Entries of /proc that tell about the host or act on it. Those which the kernel
  * does not have are no loss; the rest is read-only as a whole. */
@@ -39,13 +42,15 @@ static unsigned long long inodes_for(uint64_t bytes)
 	return n < 1024 ? 1024 : n;
 }
 
+#define WORKSPACE 0
+
 /* The writable file systems of a box, and which limit sizes each. */
 static const struct {
 	const char *path;
 	const char *mode;
 	size_t limit; /* offset in struct limits */
 } writable[] = {
-	{ "/workspace", "0755", offsetof(struct limits, workspace_bytes) },
+	[WORKSPACE] = { "/workspace", "0755", offsetof(struct limits, workspace_bytes) },
 	{ "/tmp", "1777", offsetof(struct limits, tmp_bytes) },
 	{ "/dev/shm", "1777", offsetof(struct limits, tmp_bytes) },
 };
@@ -55,13 +60,26 @@ static uint64_t size_of(size_t i, const struct limits *limits)
 	return *(const uint64_t *)((const char *)limits + writable[i].limit);
 }
 
+void mount_size_options(uint64_t bytes, char *buf, size_t size)
+{
+	(void)snprintf(buf, size, "size=%llu,nr_inodes=%llu", (unsigned long long)bytes,
+		inodes_for(bytes));
+}
+
+void mount_options(uint64_t bytes, const char *mode, uid_t uid, gid_t gid, char *buf, size_t size)
+{
+	char sizes[64];
+
+	mount_size_options(bytes, sizes, sizeof(sizes));
+	(void)snprintf(buf, size, "%s,mode=%s,uid=%u,gid=%u", sizes, mode, uid, gid);
+}
+
 static int mount_tmpfs(size_t i, uint64_t bytes, unsigned long flags, struct err *err)
 {
-	char options[128];
+	char options[160];
 
-	(void)snprintf(options, sizeof(options), "size=%llu,nr_inodes=%llu,mode=%s,uid=%u,gid=%u",
-		(unsigned long long)bytes, inodes_for(bytes), writable[i].mode, BOX_UID, BOX_GID);
-	if (mount("tmpfs", writable[i].path, "tmpfs", flags | SAFE, options) < 0)
+	mount_options(bytes, writable[i].mode, BOX_UID, BOX_GID, options, sizeof(options));
+	if (mount("tmpfs", writable[i].path, "tmpfs", flags | MOUNT_SAFE, options) < 0)
 		return err_errno(err, "mount %s", writable[i].path);
 	return 0;
 }
@@ -82,7 +100,8 @@ static int mask_proc(struct err *err)
 	/* Empty until a devpts is mounted on it, and ours, whatever the image holds. */
 	for (size_t i = 0; i < ARRAY_SIZE(masked_dirs) && r == 0; i++)
 		r = mask("/dev/pts", masked_dirs[i], err);
-	if (r == 0 && mount(NULL, "/proc", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | SAFE, NULL) < 0)
+	if (r == 0 &&
+		mount(NULL, "/proc", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MOUNT_SAFE, NULL) < 0)
 		return err_errno(err, "make /proc read-only");
 	return r;
 }
@@ -106,15 +125,30 @@ int mount_enter(struct step_context *c, struct err *err)
 	return 0;
 }
 
+/* A workspace that outlives the run, instead of the box's own, which stays beneath. The
+ * second name of it is a mount of its own, and has to follow. */
+static int take_workspace(int fd, struct err *err)
+{
+	if (syscall(SYS_move_mount, fd, "", AT_FDCWD, writable[WORKSPACE].path,
+		    MOVE_MOUNT_F_EMPTY_PATH) < 0)
+		return err_errno(err, "mount the session's workspace");
+	if (mount(writable[WORKSPACE].path, "/mnt/data", NULL, MS_BIND, NULL) < 0)
+		return err_errno(err, "mount /mnt/data");
+	return 0;
+}
+
 int workspace_enter(struct step_context *c, struct err *err)
 {
 	struct spec standard;
-	int r = 0;
+	int r = c->workspace_fd >= 0 ? take_workspace(c->workspace_fd, err) : 0;
 
 	spec_init(&standard);
 	for (size_t i = 0; i < ARRAY_SIZE(writable) && r == 0; i++) {
 		uint64_t bytes = size_of(i, &c->spec->limits);
 
+		/* The size of a session's is the keeper's to change. */
+		if (i == WORKSPACE && c->workspace_fd >= 0)
+			continue;
 		if (bytes != size_of(i, &standard.limits))
 			r = mount_tmpfs(i, bytes, MS_REMOUNT, err);
 	}

@@ -19,6 +19,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "box/assemble.h"
 #include "box/clone.h"
 
 /* Directories of the host image; what is not listed does not exist in the box.
@@ -43,6 +44,8 @@ static const struct {
 	{ "root", 0755 },
 	{ "home", 0755 },
 	{ "sys", 0555 },
+	{ "var/lib/belljar", 0755 },
+	{ "var/lib/belljar/bin", 0755 },
 };
 
 /* Top-level names which a merged-/usr system has as links; taken over as links,
@@ -56,6 +59,9 @@ static const struct {
 	{ "var/tmp", "../tmp" },
 	{ "etc/mtab", "/proc/self/mounts" },
 	{ "etc/os-release", "../usr/lib/os-release" },
+	/* Names that programs have elsewhere; last in the PATH of a run. */
+	{ "var/lib/belljar/bin/python", "/usr/bin/python3" },
+	{ "var/lib/belljar/bin/nodejs", "/usr/bin/node" },
 };
 
 /* Files that name the box's own user and nothing of the host's. */
@@ -349,18 +355,6 @@ static int mount_root(const struct root_source *s, int image_tree, int *ret_fd, 
 	return r;
 }
 
-/* Make `root_fd` the root and let go of everything that was there before. */
-static int leave_host(int root_fd, struct err *err)
-{
-	if (fchdir(root_fd) < 0)
-		return err_errno(err, "enter the new root");
-	if (syscall(SYS_pivot_root, ".", ".") < 0)
-		return err_errno(err, "pivot_root");
-	if (umount2(".", MNT_DETACH) < 0)
-		return err_errno(err, "detach the old root");
-	return chdir("/") < 0 ? err_errno(err, "enter /") : 0;
-}
-
 /* The procfs of a pid namespace whose only process is about to end. The host's
  * must still be in sight, or the kernel refuses it to a user namespace. */
 static int mount_empty_proc(int root_fd, struct err *err)
@@ -384,78 +378,32 @@ static int mount_empty_proc(int root_fd, struct err *err)
 	return 0;
 }
 
-static int assemble_here(const struct root_source *s, int tree, struct err *err)
-{
-	AUTO_FD root_fd = -1;
+/* What is assembled, for assemble_namespace(). */
+struct assembly {
+	const struct root_source *source;
+	int tree; /* a clone of the image, or -1 for "host" */
+};
 
-	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-		return err_errno(err, "detach from the host's mounts");
-	(void)umask(022);
-	int r = mount_root(s, tree, &root_fd, err);
+static int assemble_here(void *ctx, struct err *err)
+{
+	const struct assembly *a = ctx;
+	AUTO_FD root_fd = -1;
+	int r = mount_root(a->source, a->tree, &root_fd, err);
+
 	if (r == 0)
 		r = mount_empty_proc(root_fd, err);
-	return r < 0 ? r : leave_host(root_fd, err);
-}
-
-/* The process that assembles: tells how it went, and keeps the namespace alive
- * until the keeper has a descriptor of it and closes its end. */
-static _Noreturn void assembler_main(
-	const struct root_source *s, int tree, int report_fd, int hold_fd)
-{
-	struct err err = { 0 };
-	char byte;
-
-	(void)assemble_here(s, tree, &err);
-	if (fd_write_full(report_fd, &err, sizeof(err)) == 0)
-		(void)fd_read_full(hold_fd, &byte, 1);
-	_exit(0);
-}
-
-static int open_namespace(pid_t pid, int report_fd, int *ret, struct err *err)
-{
-	char path[32];
-	struct err reported;
-
-	if (fd_read_full(report_fd, &reported, sizeof(reported)) != (ssize_t)sizeof(reported))
-		return err_set(err, -EIO, "the assembling process died");
-	if (reported.code < 0) {
-		if (err)
-			*err = reported;
-		return reported.code;
-	}
-	(void)snprintf(path, sizeof(path), "/proc/%d/ns/mnt", (int)pid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return err_errno(err, "open %s", path);
-	*ret = fd;
-	return 0;
+	return r < 0 ? r : assemble_leave_host(root_fd, err);
 }
 
 static int assemble_in_child(const struct root_source *s, int *ret_ns_fd, struct err *err)
 {
-	AUTO_FD report_read = -1, report_write = -1, hold_read = -1, hold_write = -1;
 	AUTO_FD tree = -1;
 
 	/* Cloned here: in the new namespace the descriptor is a stranger's mount. */
 	if (s->rootfs_fd >= 0 && clone_tree(s->rootfs_fd, "", READ_ONLY, &tree, err) < 0)
 		return err ? err->code : -EIO;
-	int r = fd_pipe(&report_read, &report_write);
-	if (r == 0)
-		r = fd_pipe(&hold_read, &hold_write);
-	if (r < 0)
-		return err_set(err, r, "make a pipe");
-	pid_t pid = clone_process(CLONE_NEWNS, -1, NULL);
-	if (pid < 0)
-		return err_errno(err, "make a mount namespace");
-	if (pid == 0) {
-		close_fdp(&hold_write);
-		assembler_main(s, tree, report_write, hold_read);
-	}
-	close_fdp(&report_write);
-	r = open_namespace(pid, report_read, ret_ns_fd, err);
-	close_fdp(&hold_write);
-	(void)waitpid(pid, NULL, 0);
-	return r;
+	struct assembly a = { .source = s, .tree = tree };
+	return assemble_namespace(assemble_here, &a, ret_ns_fd, err);
 }
 
 int root_assemble(const struct root_source *source, struct root **ret, struct err *err)

@@ -15,7 +15,8 @@ struct step_context {
 	uid_t uid;               /* who the box is on the host, as the keeper sees it */
 	gid_t gid;
 	int control_fd;
-	int tty_fd; /* slave of the guest's terminal, once made; else -1 */
+	int tty_fd;       /* slave of the guest's terminal, once made; else -1 */
+	int workspace_fd; /* a mount to be used as the workspace, else -1 */
 };
 
 typedef int step_fn(struct step_context *c, struct err *err);

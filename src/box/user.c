@@ -1,5 +1,7 @@
 /* The user namespace maps one user and one group. Root is not mapped, so nothing
  * in the box can become it, whatever file it executes. */
+#include "box/user.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -24,17 +26,16 @@ static int write_map(const char *path, unsigned inside, unsigned outside, struct
 	return r < 0 ? err_set(err, r, "write %s", path) : 0;
 }
 
-/* The process maps its own effective ids, which needs no privilege and hence no
- * help from the keeper, nor a round trip to it. The kernel wants setgroups to be
- * denied for this; the keeper dropped its supplementary groups at start. */
-static int map_ids(uid_t uid, gid_t gid, struct err *err)
+/* The kernel wants setgroups to be denied for this; the keeper dropped its supplementary
+ * groups at start, where it could. */
+int user_map_self(uid_t uid_inside, uid_t uid, gid_t gid_inside, gid_t gid, struct err *err)
 {
 	int r = fd_write_text(AT_FDCWD, "/proc/self/setgroups", "deny");
 
 	if (r < 0)
 		return err_set(err, r, "deny setgroups");
-	r = write_map("/proc/self/uid_map", BOX_UID, uid, err);
-	return r < 0 ? r : write_map("/proc/self/gid_map", BOX_GID, gid, err);
+	r = write_map("/proc/self/uid_map", uid_inside, uid, err);
+	return r < 0 ? r : write_map("/proc/self/gid_map", gid_inside, gid, err);
 }
 
 int user_enter(struct step_context *c, struct err *err)
@@ -47,7 +48,8 @@ int user_enter(struct step_context *c, struct err *err)
 		return err_errno(err, "become dumpable");
 	if (mount("proc", "/proc", "proc", flags, NULL) < 0)
 		return err_errno(err, "mount /proc");
-	int r = map_ids(c->uid, c->gid, err);
+	/* No help from the keeper is needed, nor a round trip to it. */
+	int r = user_map_self(BOX_UID, c->uid, BOX_GID, c->gid, err);
 	if (r < 0)
 		return r;
 	/* A host out of memory should take a box before anything else; and whatever

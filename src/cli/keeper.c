@@ -10,6 +10,7 @@
 #include "box/program.h"
 #include "cli/command.h"
 #include "cli/option.h"
+#include "cli/respawn.h"
 #include "keeper/keeper.h"
 
 struct keeper_values {
@@ -19,6 +20,8 @@ struct keeper_values {
 	uint64_t uid;
 	uint64_t listen_fd;
 	uint64_t lifeline_fd;
+	bool ends_when_idle;
+	bool respawn;
 };
 
 #define NONE UINT64_MAX
@@ -32,6 +35,10 @@ static const struct option_row options[] = {
 		"serve this inherited socket instead of <root>/keeper.sock" },
 	{ "--lifeline-fd", 0, OPTION_NUMBER, offsetof(struct keeper_values, lifeline_fd), "N",
 		"end when the other end of this inherited pipe is closed" },
+	{ "--idle-exit", 0, OPTION_FLAG, offsetof(struct keeper_values, ends_when_idle), NULL,
+		"end by itself when nobody needs it any more" },
+	{ "--respawn", 0, OPTION_FLAG, offsetof(struct keeper_values, respawn), NULL,
+		"when it is killed, start it again" },
 	{ "--seccomp", 0, OPTION_STRING, offsetof(struct keeper_values, seccomp), "FILE",
 		"another seccomp profile, in Docker's format" },
 	{ "--log-level", 0, OPTION_STRING, offsetof(struct keeper_values, log_level), "LEVEL",
@@ -59,8 +66,11 @@ static int run(const struct command *self, int argc, char **argv)
 			.uid = v.uid == NONE ? geteuid() : (uid_t)v.uid,
 			.listen_fd = v.listen_fd == NONE ? -1 : (int)v.listen_fd,
 			.lifeline_fd = v.lifeline_fd == NONE ? -1 : (int)v.lifeline_fd,
+			.ends_when_idle = v.ends_when_idle,
 		};
 		log_set_level(level);
+		if (v.respawn && respawn_wait() == 0)
+			return 0; /* the guardian; its child goes on */
 		r = program_seal(&err);
 		if (r == 0)
 			r = keeper_serve(&keeper, &err);

@@ -15,7 +15,7 @@
 #include "base/str.h"
 #include "belljar.h"
 #include "cli/command.h"
-#include "cli/request.h"
+#include "cli/order.h"
 #include "cli/result_json.h"
 #include "cli/terminal.h"
 
@@ -24,7 +24,7 @@
 /* One invocation: what is asked for, and the run. */
 struct invocation {
 	struct belljar_listener listener; /* first: the listener is this */
-	struct request request;
+	struct order request;
 	struct capture_text out;
 	struct capture_text err;
 	struct belljar_task *running;
@@ -281,7 +281,7 @@ static int run(const struct command *self, int argc, char **argv)
 	struct belljar_error error = { 0 };
 	struct err err = { 0 };
 	int status = EXIT_SUCCESS;
-	int r = request_parse(self, argc, argv, &in.request, &err);
+	int r = order_parse(self, argc, argv, &in.request, &err);
 
 	if (r < 0) {
 		(void)snprintf(error.text, sizeof(error.text), "%s", err.text);
@@ -289,7 +289,7 @@ static int run(const struct command *self, int argc, char **argv)
 	} else if (r > 0) {
 		status = open_and_execute(&in);
 	}
-	request_fini(&in.request);
+	order_fini(&in.request);
 	free(in.out.data);
 	free(in.err.data);
 	return status;
@@ -309,6 +309,6 @@ const struct command command_run = {
 		"  127  the command was not found\n"
 		"  137  it ran out of memory\n"
 		"  128+N  it was ended by signal N",
-	.options = request_options,
+	.options = order_options,
 	.run = run,
 };

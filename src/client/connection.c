@@ -165,6 +165,8 @@ int connection_greet(int fd, uint8_t *buffer, uint64_t *ret_facets, struct err *
 	frame_close_fds(&f);
 	cur_init(&c, f.data, f.size);
 	uint64_t facets = cur_u64(&c);
+	char keeper[KEEPER_ID_SIZE + 1];
+	cur_str_into(&c, keeper, sizeof(keeper));
 	if (f.type != MESSAGE_WELCOME || cur_end(&c) < 0)
 		return err_set(err, -EBADMSG, "the keeper does not answer as it should");
 	*ret_facets = facets;

@@ -47,6 +47,7 @@ TEST(a_greeting_brings_the_facets)
 
 	put_init(&out, 64);
 	put_u64(&out, 5);
+	put_str(&out, "0123456789abcdef");
 	CHECK_EQ(frame_send(p.keeper, MESSAGE_WELCOME, &out, NULL, 0), 0);
 	put_fini(&out);
 	CHECK_EQ(connection_greet(p.ours, buffer, &facets, NULL), 0);

@@ -3,29 +3,38 @@
  * MESSAGE_VERSION, and a peer of another version is turned away. */
 #pragma once
 
-#define MESSAGE_VERSION 1
+#define MESSAGE_VERSION 2
+
+/* The name of a keeper, new with each: 64 random bits in hexadecimal. */
+#define KEEPER_ID_SIZE 16
 
 enum message {
 	/* client -> keeper */
-	MESSAGE_HELLO = 1,       /* - */
-	MESSAGE_START = 2,       /* spec */
-	MESSAGE_SIGNAL = 3,      /* id, u32 signal */
-	MESSAGE_CANCEL = 4,      /* id */
-	MESSAGE_ATTACH = 5,      /* id */
-	MESSAGE_LIST = 6,        /* - */
-	MESSAGE_ACK = 7,         /* id */
-	MESSAGE_CLOSE_STDIN = 8, /* id */
+	MESSAGE_HELLO = 1,            /* - */
+	MESSAGE_START = 2,            /* spec */
+	MESSAGE_SIGNAL = 3,           /* id, u32 signal */
+	MESSAGE_CANCEL = 4,           /* id */
+	MESSAGE_ATTACH = 5,           /* id */
+	MESSAGE_LIST = 6,             /* - */
+	MESSAGE_ACK = 7,              /* id */
+	MESSAGE_CLOSE_STDIN = 8,      /* id */
+	MESSAGE_MAKE_WORKSPACE = 9,   /* workspace id, u64 bytes */
+	MESSAGE_DROP_WORKSPACE = 10,  /* workspace id */
+	MESSAGE_LIST_WORKSPACES = 11, /* - */
 
 	/* keeper -> client */
-	MESSAGE_WELCOME = 20, /* u64 facets */
-	MESSAGE_STARTED = 21, /* id, u32 mask of channels, with their descriptors */
-	MESSAGE_REFUSED = 22, /* id, u32 errno, u32 reason, text */
-	MESSAGE_RUNNING = 23, /* id, u64 started_ns */
-	MESSAGE_ENDED = 24,   /* result */
-	MESSAGE_RUNS = 25,    /* u32 n, then n times: id, u32 state */
+	MESSAGE_WELCOME = 20,    /* u64 facets, text: which keeper this is */
+	MESSAGE_STARTED = 21,    /* id, u32 mask of channels, with their descriptors */
+	MESSAGE_REFUSED = 22,    /* id, u32 errno, u32 reason, text */
+	MESSAGE_RUNNING = 23,    /* id, u64 started_ns */
+	MESSAGE_ENDED = 24,      /* result */
+	MESSAGE_RUNS = 25,       /* u32 n, then n times: id, u32 state */
+	MESSAGE_WORKSPACE = 26,  /* workspace id: it is there now */
+	MESSAGE_WORKSPACES = 27, /* u32 n, then n times: workspace id */
 
 	/* keeper -> init of a box */
-	MESSAGE_BOX_SPEC = 40,   /* spec, with the guest's descriptors */
+	MESSAGE_BOX_SPEC = 40,   /* spec, u32 mask of channels, with the box's ends of them and,
+				    for a run in a workspace, last its mount */
 	MESSAGE_BOX_SIGNAL = 41, /* u32 signal */
 	MESSAGE_BOX_KILL = 42,   /* - */
 

@@ -25,6 +25,8 @@ static int send_all(struct pack_writer *w, const void *data, size_t size, struct
 	while (size > 0) {
 		ssize_t n = send(w->fd, p, size, MSG_NOSIGNAL);
 
+		if (n < 0 && errno == ENOTSOCK)
+			n = write(w->fd, p, size);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)

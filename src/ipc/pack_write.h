@@ -1,5 +1,5 @@
-/* Writes files and trees as a pack stream into a stream socket. Links are never
- * followed below the start of a tree. */
+/* Writes files and trees as a pack stream into a stream socket, or a pipe, if the caller
+ * does not get SIGPIPE. Links are never followed below the start of a tree. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -7,7 +7,7 @@
 #include "ipc/pack.h"
 
 struct pack_writer {
-	int fd;             /* borrowed, a stream socket */
+	int fd;             /* borrowed */
 	uint64_t max_bytes; /* a file that would pass this is sent as PACK_SKIP */
 	uint64_t n_bytes;
 	uint64_t n_entries;

@@ -184,6 +184,9 @@ void spec_put(const struct spec *s, struct put *p)
 	put_u32(p, s->columns);
 	put_u8(p, s->takes_files);
 	put_u8(p, s->lingers);
+	put_str(p, s->workspace);
+	put_u8(p, (uint8_t)s->deed);
+	put_u8(p, s->clears);
 }
 
 /* A bool travels as 0 or 1 and as nothing else. */
@@ -222,6 +225,9 @@ void spec_get(struct spec *s, struct cur *c)
 	s->columns = get_u16(c);
 	s->takes_files = get_bool(c);
 	s->lingers = get_bool(c);
+	cur_str_into(c, s->workspace, sizeof(s->workspace));
+	s->deed = (enum deed)cur_u8(c);
+	s->clears = get_bool(c);
 }
 
 static int check_env(char *const *env, struct err *err)
@@ -275,14 +281,33 @@ static int check_limits(const struct limits *limits, struct err *err)
 	return 0;
 }
 
+static int check_deed(const struct spec *s, struct err *err)
+{
+	bool executes = s->deed == DEED_EXECUTE;
+
+	if (s->deed >= DEED_COUNT)
+		return err_set(err, -EINVAL, "there is no deed %d", (int)s->deed);
+	if (executes && (!s->argv || !s->argv[0] || !s->argv[0][0]))
+		return err_set(err, -EINVAL, "no command");
+	if (!executes && ((s->argv && s->argv[0]) || s->tty))
+		return err_set(err, -EINVAL, "a command where only files are wanted");
+	if (executes && s->clears)
+		return err_set(err, -EINVAL, "a command where the workspace is to be cleared");
+	if (s->workspace[0] && !str_is_hex(s->workspace, WORKSPACE_ID_SIZE))
+		return err_set(err, -EINVAL, "workspace id is not %d hexadecimal digits",
+			WORKSPACE_ID_SIZE);
+	return 0;
+}
+
 int spec_check(const struct spec *s, struct err *err)
 {
 	if (!str_is_hex(s->id, RUN_ID_SIZE))
 		return err_set(err, -EINVAL, "run id is not %d hexadecimal digits", RUN_ID_SIZE);
 	if (!streq(s->image, "host") && !str_is_hex(s->image, 64))
 		return err_set(err, -EINVAL, "image is neither 'host' nor a digest");
-	if (!s->argv || !s->argv[0] || !s->argv[0][0])
-		return err_set(err, -EINVAL, "no command");
+	int r = check_deed(s, err);
+	if (r < 0)
+		return r;
 	if (s->cwd && s->cwd[0] != '/')
 		return err_set(err, -EINVAL, "working directory '%.128s' is not absolute", s->cwd);
 	if (s->cwd && strlen(s->cwd) > SPEC_CWD_MAX)
@@ -292,7 +317,7 @@ int spec_check(const struct spec *s, struct err *err)
 		if (!s->globs[i][0])
 			return err_set(err, -EINVAL, "capture pattern %zu is empty", i + 1);
 	}
-	int r = check_lists(s, err);
+	r = check_lists(s, err);
 	if (r == 0)
 		r = check_env(s->env, err);
 	return r < 0 ? r : check_limits(&s->limits, err);

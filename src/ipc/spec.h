@@ -16,6 +16,16 @@ struct put;
  * knows the name before anything has happened under it. */
 #define RUN_ID_SIZE 32
 
+/* A workspace that outlives the run has a name of the same kind. */
+#define WORKSPACE_ID_SIZE 32
+
+/* What is to be done in the box. */
+enum deed {
+	DEED_EXECUTE, /* run the guest */
+	DEED_FILES,   /* only take files in, all of them or none, and send files out */
+	DEED_COUNT,
+};
+
 /* Limits of a specification itself. The size is what fits into one message. */
 #define SPEC_SIZE_MAX    (192u << 10)
 #define SPEC_STRINGS_MAX 4096u        /* arguments, and again variables */
@@ -85,6 +95,9 @@ struct spec {
 	uint16_t columns;
 	bool takes_files; /* a stream of files arrives before the guest starts */
 	bool lingers;     /* goes on when the client that started it is gone */
+	char workspace[WORKSPACE_ID_SIZE + 1]; /* one made before; empty: of its own */
+	enum deed deed;
+	bool clears; /* DEED_FILES: what was in the workspace goes, once all files are there */
 };
 
 /* Defaults for everything but id, argv and env. */

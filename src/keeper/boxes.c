@@ -32,16 +32,27 @@ static bool list_has_uid(const struct boxed *list, uid_t uid)
 	return false;
 }
 
-static uid_t choose_uid(const struct keeper *k)
+static bool workspace_has_uid(const struct workspace *w, uid_t uid)
+{
+	for (; w; w = w->next) {
+		if (w->uid == uid)
+			return true;
+	}
+	return false;
+}
+
+uid_t boxes_choose_uid(const struct keeper *k)
 {
 	uint32_t bits;
 
+	if (!k->host.privileged)
+		return geteuid();
 	do {
 		if (getrandom(&bits, sizeof(bits), 0) != (ssize_t)sizeof(bits))
 			abort();
 		bits = UID_FIRST + (bits & UID_MASK);
 	} while (list_has_uid(k->ready, bits) || list_has_uid(k->busy, bits) ||
-		 list_has_uid(k->retired, bits));
+		 list_has_uid(k->retired, bits) || workspace_has_uid(k->workspaces, bits));
 	return bits;
 }
 
@@ -82,7 +93,8 @@ static int make_group(struct keeper *k, struct boxed *b, struct err *err)
 	return r < 0 ? r : cgroup_set_limits(b->cgroup, &b->limits, err);
 }
 
-static int make_box(struct keeper *k, const struct root *root, struct boxed **ret, struct err *err)
+static int make_box(
+	struct keeper *k, const struct root *root, uid_t uid, struct boxed **ret, struct err *err)
 {
 	struct boxed *b = xnew(struct boxed);
 
@@ -90,7 +102,7 @@ static int make_box(struct keeper *k, const struct root *root, struct boxed **re
 	b->box = (struct box){ .pid_fd = -1, .control_fd = -1 };
 	int r = make_group(k, b, err);
 	if (r == 0)
-		r = box_start(&k->host, root, b->cgroup, choose_uid(k), &b->box, err);
+		r = box_start(&k->host, root, b->cgroup, uid, &b->box, err);
 	if (r < 0) {
 		boxes_retire(k, b);
 		return r;
@@ -123,11 +135,13 @@ static bool limits_differ(const struct limits *a, const struct limits *b)
 	       a->pids != b->pids;
 }
 
-int boxes_take(struct keeper *k, const struct root *root, const struct limits *limits,
+int boxes_take(struct keeper *k, const struct root *root, const struct limits *limits, uid_t uid,
 	struct boxed **ret, struct err *err)
 {
-	struct boxed *b = take_ready(k, root);
-	int r = b ? 0 : make_box(k, root, &b, err);
+	/* One that was made ahead has a user of its own. */
+	bool any = uid == BOX_ANY_UID || !k->host.privileged;
+	struct boxed *b = any ? take_ready(k, root) : NULL;
+	int r = b ? 0 : make_box(k, root, any ? boxes_choose_uid(k) : uid, &b, err);
 
 	/* Who ran two will run more. */
 	k->makes_ready = k->makes_ready || k->favourite == root;
@@ -200,7 +214,7 @@ static void make_ready(struct keeper *k)
 	struct err err = { 0 };
 	struct boxed *b;
 
-	if (make_box(k, k->favourite, &b, &err) == 0) {
+	if (make_box(k, k->favourite, boxes_choose_uid(k), &b, &err) == 0) {
 		push(&k->ready, b);
 		k->n_ready++;
 		return;

@@ -26,12 +26,17 @@ struct boxed {
 	const struct root *root;
 };
 
-/* A box on `root` held to `limits`; give it to boxes_retire() afterwards. */
-int boxes_take(struct keeper *k, const struct root *root, const struct limits *limits,
+/* A box on `root` held to `limits`, of the host user `uid`, or of a fresh one if that is
+ * BOX_ANY_UID; give it to boxes_retire() afterwards. */
+#define BOX_ANY_UID ((uid_t)-1)
+int boxes_take(struct keeper *k, const struct root *root, const struct limits *limits, uid_t uid,
 	struct boxed **ret, struct err *err);
 
-/* Kill what lives in it, one by one: a guest can make its init so slow, by the priority
- * it gives it, that waiting for init to take the others along would take too long. */
+/* A host user for boxes whom no other box has; ourselves when we can not choose. */
+uid_t boxes_choose_uid(const struct keeper *k);
+
+/* Kill what lives in it, one by one where there is a cgroup: an init that did not do it
+ * when asked may be too slow to take the others along soon. */
 void boxes_kill(const struct boxed *b);
 
 /* Kill what lives in it, and get rid of it when nobody waits. NULL is allowed. */

@@ -42,7 +42,7 @@ static struct boxed *take(struct keeper *k, const struct root *root, const struc
 	struct err err = { 0 };
 	struct boxed *b = NULL;
 
-	if (boxes_take(k, root, limits, &b, &err) < 0)
+	if (boxes_take(k, root, limits, BOX_ANY_UID, &b, &err) < 0)
 		child_fail(__FILE__, __LINE__, err.text);
 	return b;
 }

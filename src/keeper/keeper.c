@@ -34,6 +34,13 @@
 /* How often unused images are looked for. */
 #define EXPIRE_MS 30000
 
+/* One that was started for a server does not stay for ever without it: not for long when it
+ * holds nothing, and a good while with workspaces, whose server may come back. Never while
+ * there are runs. */
+#define IDLE_NS        (UINT64_C(10) * 1000000000)
+#define IDLE_LONGER_NS (UINT64_C(3600) * 1000000000)
+#define IDLE_MS        1000
+
 int watch_start(struct keeper *k, struct watch *w, int fd, uint32_t events)
 {
 	struct epoll_event event = { .events = events, .data.ptr = w };
@@ -151,7 +158,7 @@ static int next_timeout(const struct keeper *k)
 	uint64_t first = UINT64_MAX;
 	uint64_t now = clock_monotonic_ns();
 
-	for (const struct run *r = k->runs; r; r = r->next) {
+	for (const struct ward *r = k->runs; r; r = r->next) {
 		if (r->deadline_ns && r->deadline_ns < first)
 			first = r->deadline_ns;
 	}
@@ -167,16 +174,16 @@ static void check_deadlines(struct keeper *k)
 {
 	uint64_t now = clock_monotonic_ns();
 
-	for (struct run *r = k->runs, *next; r; r = next) {
+	for (struct ward *r = k->runs, *next; r; r = next) {
 		next = r->next;
 		if (r->deadline_ns && r->deadline_ns <= now)
-			run_on_deadline(k, r);
+			ward_on_deadline(k, r);
 	}
 }
 
 static void bury_the_dead(struct keeper *k)
 {
-	for (struct run *r; (r = k->dead_runs);) {
+	for (struct ward *r; (r = k->dead_runs);) {
 		k->dead_runs = r->next;
 		free(r);
 	}
@@ -190,9 +197,29 @@ static void bury_the_dead(struct keeper *k)
 static int sleep_ms(const struct keeper *k, bool more_to_do)
 {
 	int timeout = next_timeout(k);
-	int longest = more_to_do ? QUIET_MS : k->deaf_fd >= 0 ? DEAF_MS : EXPIRE_MS;
+	int longest = more_to_do         ? QUIET_MS
+		      : k->deaf_fd >= 0  ? DEAF_MS
+		      : k->idle_since_ns ? IDLE_MS
+					 : EXPIRE_MS;
 
 	return timeout < 0 || timeout > longest ? longest : timeout;
+}
+
+static void check_idle(struct keeper *k)
+{
+	uint64_t now = clock_monotonic_ns();
+	uint64_t longest = k->workspaces ? IDLE_LONGER_NS : IDLE_NS;
+
+	if (!k->ends_when_idle || k->peers || k->runs) {
+		k->idle_since_ns = 0;
+		return;
+	}
+	if (!k->idle_since_ns)
+		k->idle_since_ns = now;
+	if (now - k->idle_since_ns >= longest) {
+		log_info("nobody needs this keeper any more");
+		k->stopping = true;
+	}
 }
 
 /* One turn: first what is waiting; only when nothing is, the housekeeping. */
@@ -213,6 +240,7 @@ static void turn(struct keeper *k)
 	}
 	check_deadlines(k);
 	stop_being_deaf(k);
+	check_idle(k);
 	images_expire(k);
 	boxes_relieve(k);
 	bury_the_dead(k);
@@ -248,6 +276,7 @@ static int prepare_host(struct keeper *k, const char *profile_path, struct err *
 	r = image_open_dir(k->root_dir, &k->images_fd, err);
 	if (r < 0)
 		return r;
+	workspace_home_init(&k->workspace_home, &k->host, k->root_dir);
 	/* Assembled now, so that the first run does not wait for it. */
 	r = images_find_root(k, "host", &root, err);
 	if (k->makes_ready)
@@ -287,11 +316,13 @@ static void own_inherited(const struct keeper_options *options)
 static void close_all(struct keeper *k)
 {
 	while (k->runs)
-		run_close(k, k->runs);
+		ward_close(k, k->runs);
 	while (k->peers)
 		peer_close(k, k->peers);
 	bury_the_dead(k);
 	boxes_fini(k);
+	workspaces_drop_all(k);
+	workspace_home_fini(&k->workspace_home);
 	state_close(k);
 	for (struct root *root; (root = k->roots);) {
 		k->roots = root->next;
@@ -322,6 +353,7 @@ int keeper_serve(const struct keeper_options *options, struct err *err)
 	struct keeper k = {
 		.uid = options->uid,
 		.root_fd = -1,
+		.ends_when_idle = options->ends_when_idle,
 		.images_fd = -1,
 		.lock_fd = -1,
 		.deaf_fd = -1,

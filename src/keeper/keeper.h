@@ -15,6 +15,7 @@ struct keeper_options {
 	uid_t uid;           /* who may connect, besides root to a keeper of root's */
 	int listen_fd;       /* a listening socket to serve; -1: <root>/keeper.sock */
 	int lifeline_fd;     /* end when the other end of this pipe does; -1: never */
+	bool ends_when_idle; /* end when nobody needs it for a while, see keeper.c */
 };
 
 /* Serve until told to stop by SIGTERM or SIGINT, or until the lifeline

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/epoll.h>
 
+#include "box/workspace.h"
 #include "ipc/frame.h"
 #include "ipc/message.h"
 #include "ipc/result.h"
@@ -58,14 +59,15 @@ enum cause {
 	CAUSE_CLIENT_GONE,
 };
 
-struct run {
-	struct run *next;
+struct ward {
+	struct ward *next;
 	struct peer *peer; /* who hears of it; NULL when nobody does */
 	uid_t owner;
 	char id[RUN_ID_SIZE + 1];
 	struct limits limits;
 	bool lingers;
 	bool captures;
+	struct workspace *workspace; /* one that outlives it; NULL: its own */
 	enum run_state state;
 
 	struct boxed *boxed; /* NULL once it is over */
@@ -88,6 +90,15 @@ struct run {
 	bool closed;
 };
 
+/* A workspace that outlives its runs; see box/workspace.h for the file system. */
+struct workspace {
+	struct workspace *next;
+	char id[WORKSPACE_ID_SIZE + 1];
+	uid_t owner; /* the client */
+	uid_t uid;   /* of its boxes */
+	uint64_t bytes;
+};
+
 struct keeper {
 	struct box_host host;
 	struct cgroup_host *cgroups;
@@ -97,7 +108,7 @@ struct keeper {
 	int root_fd;
 	int images_fd; /* -1 when there are none */
 	int lock_fd;
-	char id[17];
+	char id[KEEPER_ID_SIZE + 1];
 	uid_t uid;
 
 	int epoll_fd;
@@ -109,14 +120,16 @@ struct keeper {
 	struct watch signals;
 	struct watch lifeline;
 	bool owns_socket; /* keeper.sock is ours to remove */
+	bool ends_when_idle;
+	uint64_t idle_since_ns; /* CLOCK_MONOTONIC; 0: it is not */
 	bool stopping;
 
 	struct peer *peers;
 	size_t n_peers;
-	struct run *runs;
+	struct ward *runs;
 	size_t n_runs;
 	struct peer *dead_peers;
-	struct run *dead_runs;
+	struct ward *dead_runs;
 	struct boxed *ready; /* made ahead */
 	size_t n_ready;
 	struct boxed *busy;    /* serving a run */
@@ -126,6 +139,10 @@ struct keeper {
 	bool is_quiet;                /* nothing happened for a moment */
 	const struct root *favourite; /* what to make ahead; NULL for nothing */
 	uint64_t n_groups;
+
+	struct workspace_home workspace_home; /* of the workspaces below */
+	struct workspace *workspaces;
+	size_t n_workspaces;
 
 	uint8_t *buffer; /* FRAME_SIZE_MAX, for whatever is being received */
 };
@@ -141,21 +158,48 @@ void peer_send(struct keeper *k, struct peer *p, uint32_t type, const struct put
  * be dropped. */
 int rules_dispatch(struct keeper *k, struct peer *p, struct frame *f);
 
-/* run.c */
-struct run *run_find(struct keeper *k, const char *id);
-int run_start(struct keeper *k, struct peer *p, struct spec *spec, enum reason *ret_reason,
+/* ward.c */
+struct ward *ward_find(struct keeper *k, const char *id);
+int ward_start(struct keeper *k, struct peer *p, struct spec *spec, enum reason *ret_reason,
 	struct err *err);
-void run_signal(struct keeper *k, struct run *r, int sig);
-void run_cancel(struct keeper *k, struct run *r, enum cause cause);
-int run_attach(struct keeper *k, struct run *r, struct peer *p, struct err *err);
-void run_orphan(struct keeper *k, struct run *r); /* its peer is gone */
-void run_close(struct keeper *k, struct run *r);  /* forget it; kills what lives */
-void run_on_deadline(struct keeper *k, struct run *r);
+void ward_signal(struct keeper *k, struct ward *r, int sig);
+void ward_cancel(struct keeper *k, struct ward *r, enum cause cause);
+int ward_attach(struct keeper *k, struct ward *r, struct peer *p, struct err *err);
+void ward_orphan(struct keeper *k, struct ward *r); /* its peer is gone */
+void ward_close(struct keeper *k, struct ward *r);  /* forget it; kills what lives */
+void ward_on_deadline(struct keeper *k, struct ward *r);
+void ward_set_deadline(struct ward *r, uint64_t from_ns, uint64_t ms);
+/* The same, unless it is to end earlier already. */
+void ward_shorten_deadline(struct ward *r, uint64_t from_ns, uint64_t ms);
+/* No guest lives any more: tell how it ended, let the box go, keep the result. */
+void ward_finish(struct keeper *k, struct ward *r);
+
+/* ward_hear.c */
+void ward_hear_prepare(struct ward *r); /* its watches, none of them started yet */
+
+/* ward_tell.c; when nobody hears of the run, they do nothing. */
+void ward_tell_started(struct keeper *k, struct ward *r);
+void ward_tell_running(struct keeper *k, struct ward *r);
+void ward_tell_ended(struct keeper *k, struct ward *r);
+/* A client that may not come back needs no duplicates of what it was sent; and while
+ * we hold one of the write ends, the reader never sees its end. */
+void ward_drop_duplicates(struct ward *r);
 
 /* verdict.c: how it ended, from all that is known; the second is the part that does
  * not look at the box, with what its cgroup counted. */
-void verdict_reach(struct run *r);
-void verdict_decide(struct run *r, const struct cgroup_stats *stats);
+void verdict_reach(struct ward *r);
+void verdict_decide(struct ward *r, const struct cgroup_stats *stats);
+
+/* workspaces.c */
+struct workspace *workspaces_find(struct keeper *k, const char *id, uid_t owner);
+int workspaces_add(struct keeper *k, const char *id, uid_t owner, uint64_t bytes, struct err *err);
+void workspaces_drop(struct keeper *k, struct workspace *w);
+void workspaces_drop_all(struct keeper *k);
+/* Its mount for a box that is to do what `spec` says, with the size that this takes. */
+int workspaces_open(struct keeper *k, struct workspace *w, const struct spec *spec, int *ret_fd,
+	struct err *err);
+/* The box is done with it (NULL: with none), and it has its proper size again. */
+void workspaces_settle(struct keeper *k, struct workspace *w, uint64_t bytes);
 
 /* images.c */
 int images_find_root(struct keeper *k, const char *image, struct root **ret, struct err *err);

@@ -14,30 +14,20 @@ static const char running_id[] = "0123456789abcdef0123456789abcdef";
 
 static uint8_t buffer[FRAME_SIZE_MAX];
 
-static struct run *add_run(struct sample *s, const char *id, enum run_state state)
+static struct ward *add_run(struct sample *s, const char *id, enum run_state state)
 {
-	struct run *r = xnew(struct run);
+	struct ward *r = sample_run(s, id, state);
 
-	(void)snprintf(r->id, sizeof(r->id), "%s", id);
-	memcpy(r->result.id, r->id, sizeof(r->id));
 	r->owner = OWNER;
-	r->state = state;
-	r->lingers = true;
 	r->limits.grace_ms = 100;
-	r->control.fd = r->pid.fd = r->memory.fd = -1;
-	for (int i = 0; i < CHANNEL_COUNT; i++)
-		r->fds[i] = -1;
 	r->fds[CHANNEL_STDIN] = dup(s->client_fd);
-	r->next = s->k.runs;
-	s->k.runs = r;
-	s->k.n_runs++;
 	return r;
 }
 
 /* In a box without a process. */
 static void add_running(struct sample *s)
 {
-	struct run *r = add_run(s, running_id, RUN_RUNNING);
+	struct ward *r = add_run(s, running_id, RUN_RUNNING);
 
 	r->boxed = xnew(struct boxed);
 	r->boxed->box = (struct box){ .pid_fd = -1, .control_fd = -1 };

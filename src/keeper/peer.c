@@ -80,10 +80,10 @@ void peer_close(struct keeper *k, struct peer *p)
 	unlink_peer(k, p);
 	p->next = k->dead_peers;
 	k->dead_peers = p;
-	for (struct run *r = k->runs, *next; r; r = next) {
+	for (struct ward *r = k->runs, *next; r; r = next) {
 		next = r->next;
 		if (r->peer == p)
-			run_orphan(k, r);
+			ward_orphan(k, r);
 	}
 }
 

@@ -51,27 +51,21 @@ TEST(a_client_that_does_not_read_is_dropped_and_nobody_waits)
 	CHECK_EQ(s.k.n_peers, 1);
 }
 
-static struct run *add_run(struct sample *s, bool lingers)
+static struct ward *add_run(struct sample *s, bool lingers)
 {
-	struct run *r = xnew(struct run);
+	char id[RUN_ID_SIZE + 1];
 
-	spec_make_id(r->id);
-	r->state = RUN_ENDED;
+	spec_make_id(id);
+	struct ward *r = sample_run(s, id, RUN_ENDED);
 	r->lingers = lingers;
 	r->peer = s->peer;
-	r->control.fd = r->pid.fd = r->memory.fd = -1;
-	for (int i = 0; i < CHANNEL_COUNT; i++)
-		r->fds[i] = -1;
-	r->next = s->k.runs;
-	s->k.runs = r;
-	s->k.n_runs++;
 	return r;
 }
 
 TEST(runs_that_do_not_linger_go_with_their_client)
 {
 	SAMPLE(s);
-	struct run *stays = add_run(&s, true);
+	struct ward *stays = add_run(&s, true);
 
 	for (int i = 0; i < 5; i++)
 		(void)add_run(&s, false);

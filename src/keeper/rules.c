@@ -13,6 +13,10 @@
 #include "ipc/cur.h"
 #include "keeper/keeper_private.h"
 
+/* A workspace's size, as the limit of a run has it. */
+#define WORKSPACE_BYTES_MIN (UINT64_C(64) << 10)
+#define WORKSPACE_BYTES_MAX (UINT64_C(1) << 46)
+
 static void refuse(
 	struct keeper *k, struct peer *p, const char *id, enum reason reason, const struct err *err)
 {
@@ -29,9 +33,9 @@ static void refuse(
 
 /* The run a message names, if it is this peer's to command. Someone else's is
  * answered as if it did not exist. */
-static struct run *find_own(struct keeper *k, const struct peer *p, const char *id)
+static struct ward *find_own(struct keeper *k, const struct peer *p, const char *id)
 {
-	struct run *r = run_find(k, id);
+	struct ward *r = ward_find(k, id);
 
 	return r && (r->owner == p->uid || p->uid == 0) ? r : NULL;
 }
@@ -54,6 +58,7 @@ static int handle_hello(struct keeper *k, struct peer *p, struct cur *c)
 	p->phase = PEER_READY;
 	put_init(&out, 64);
 	put_u64(&out, k->facets);
+	put_str(&out, k->id);
 	peer_send(k, p, MESSAGE_WELCOME, &out, NULL, 0);
 	put_fini(&out);
 	return 0;
@@ -72,7 +77,7 @@ static int handle_start(struct keeper *k, struct peer *p, struct cur *c)
 		return -EBADMSG;
 	int r = spec_check(&spec, &err);
 	if (r == 0)
-		r = run_start(k, p, &spec, &reason, &err);
+		r = ward_start(k, p, &spec, &reason, &err);
 	if (r < 0)
 		refuse(k, p, spec.id, reason, &err);
 	return 0;
@@ -81,7 +86,7 @@ static int handle_start(struct keeper *k, struct peer *p, struct cur *c)
 /* The run that a message is about, once all of it was read and was good. There may be
  * none that is the peer's, which is answered here. */
 static int take_run(
-	struct keeper *k, struct peer *p, const struct cur *c, const char *id, struct run **ret)
+	struct keeper *k, struct peer *p, const struct cur *c, const char *id, struct ward **ret)
 {
 	if (cur_end(c) < 0)
 		return -EBADMSG;
@@ -95,7 +100,7 @@ static int take_run(
 static int handle_signal(struct keeper *k, struct peer *p, struct cur *c)
 {
 	char id[RUN_ID_SIZE + 1];
-	struct run *run = NULL;
+	struct ward *run = NULL;
 
 	cur_str_into(c, id, sizeof(id));
 	uint32_t sig = cur_u32(c);
@@ -103,7 +108,7 @@ static int handle_signal(struct keeper *k, struct peer *p, struct cur *c)
 		return -EBADMSG;
 	int r = take_run(k, p, c, id, &run);
 	if (run)
-		run_signal(k, run, (int)sig);
+		ward_signal(k, run, (int)sig);
 	return r;
 }
 
@@ -111,12 +116,12 @@ static int handle_signal(struct keeper *k, struct peer *p, struct cur *c)
 static int handle_cancel(struct keeper *k, struct peer *p, struct cur *c)
 {
 	char id[RUN_ID_SIZE + 1];
-	struct run *run = NULL;
+	struct ward *run = NULL;
 
 	cur_str_into(c, id, sizeof(id));
 	int r = take_run(k, p, c, id, &run);
 	if (run)
-		run_cancel(k, run, CAUSE_CANCEL);
+		ward_cancel(k, run, CAUSE_CANCEL);
 	return r;
 }
 
@@ -124,12 +129,12 @@ static int handle_cancel(struct keeper *k, struct peer *p, struct cur *c)
 static int handle_attach(struct keeper *k, struct peer *p, struct cur *c)
 {
 	char id[RUN_ID_SIZE + 1];
-	struct run *run = NULL;
+	struct ward *run = NULL;
 	struct err err = { 0 };
 
 	cur_str_into(c, id, sizeof(id));
 	int r = take_run(k, p, c, id, &run);
-	if (run && run_attach(k, run, p, &err) < 0)
+	if (run && ward_attach(k, run, p, &err) < 0)
 		refuse(k, p, id, REASON_INFRASTRUCTURE_ERROR, &err);
 	return r;
 }
@@ -142,11 +147,11 @@ static int handle_list(struct keeper *k, struct peer *p, struct cur *c)
 
 	if (cur_end(c) < 0)
 		return -EBADMSG;
-	for (const struct run *r = k->runs; r; r = r->next)
+	for (const struct ward *r = k->runs; r; r = r->next)
 		n += r->owner == p->uid || p->uid == 0;
 	put_init(&out, FRAME_SIZE_MAX);
 	put_u32(&out, n);
-	for (const struct run *r = k->runs; r; r = r->next) {
+	for (const struct ward *r = k->runs; r; r = r->next) {
 		if (r->owner != p->uid && p->uid != 0)
 			continue;
 		put_str(&out, r->id);
@@ -161,14 +166,14 @@ static int handle_list(struct keeper *k, struct peer *p, struct cur *c)
 static int handle_ack(struct keeper *k, struct peer *p, struct cur *c)
 {
 	char id[RUN_ID_SIZE + 1];
-	struct run *run = NULL;
+	struct ward *run = NULL;
 
 	cur_str_into(c, id, sizeof(id));
 	int r = take_run(k, p, c, id, &run);
 	if (run && run->state != RUN_ENDED)
 		return -EBADMSG; /* nothing was reported that could be acknowledged */
 	if (run)
-		run_close(k, run);
+		ward_close(k, run);
 	return r;
 }
 
@@ -176,13 +181,71 @@ static int handle_ack(struct keeper *k, struct peer *p, struct cur *c)
 static int handle_close_stdin(struct keeper *k, struct peer *p, struct cur *c)
 {
 	char id[RUN_ID_SIZE + 1];
-	struct run *run = NULL;
+	struct ward *run = NULL;
 
 	cur_str_into(c, id, sizeof(id));
 	int r = take_run(k, p, c, id, &run);
 	if (run)
 		close_fdp(&run->fds[CHANNEL_STDIN]);
 	return r;
+}
+
+/* A place for files that outlives the run which made them; it costs what is in it, up to
+ * its size, and there are so many and no more. */
+static int handle_make_workspace(struct keeper *k, struct peer *p, struct cur *c)
+{
+	char id[WORKSPACE_ID_SIZE + 1];
+	struct err err = { 0 };
+	struct put out;
+
+	cur_str_into(c, id, sizeof(id));
+	uint64_t bytes = cur_u64_max(c, WORKSPACE_BYTES_MAX);
+	if (cur_end(c) < 0 || !str_is_hex(id, WORKSPACE_ID_SIZE) || bytes < WORKSPACE_BYTES_MIN)
+		return -EBADMSG;
+	if (workspaces_add(k, id, p->uid, bytes, &err) < 0) {
+		refuse(k, p, id, REASON_PROVISION_FAILED, &err);
+		return 0;
+	}
+	put_init(&out, 64);
+	put_str(&out, id);
+	peer_send(k, p, MESSAGE_WORKSPACE, &out, NULL, 0);
+	put_fini(&out);
+	return 0;
+}
+
+/* Whoever made it may give it up. That it is gone already is no answer worth waiting for. */
+static int handle_drop_workspace(struct keeper *k, struct peer *p, struct cur *c)
+{
+	char id[WORKSPACE_ID_SIZE + 1];
+
+	cur_str_into(c, id, sizeof(id));
+	if (cur_end(c) < 0)
+		return -EBADMSG;
+	struct workspace *w = workspaces_find(k, id, p->uid);
+	if (w)
+		workspaces_drop(k, w);
+	return 0;
+}
+
+/* A client that died and came back learns which of its workspaces are still there. */
+static int handle_list_workspaces(struct keeper *k, struct peer *p, struct cur *c)
+{
+	struct put out;
+	uint32_t n = 0;
+
+	if (cur_end(c) < 0)
+		return -EBADMSG;
+	for (const struct workspace *w = k->workspaces; w; w = w->next)
+		n += w->owner == p->uid || p->uid == 0;
+	put_init(&out, FRAME_SIZE_MAX);
+	put_u32(&out, n);
+	for (const struct workspace *w = k->workspaces; w; w = w->next) {
+		if (w->owner == p->uid || p->uid == 0)
+			put_str(&out, w->id);
+	}
+	peer_send(k, p, MESSAGE_WORKSPACES, &out, NULL, 0);
+	put_fini(&out);
+	return 0;
 }
 
 static const struct rule {
@@ -198,6 +261,9 @@ static const struct rule {
 	[MESSAGE_LIST] = { "list", PEER_READY, handle_list },
 	[MESSAGE_ACK] = { "ack", PEER_READY, handle_ack },
 	[MESSAGE_CLOSE_STDIN] = { "close_stdin", PEER_READY, handle_close_stdin },
+	[MESSAGE_MAKE_WORKSPACE] = { "make_workspace", PEER_READY, handle_make_workspace },
+	[MESSAGE_DROP_WORKSPACE] = { "drop_workspace", PEER_READY, handle_drop_workspace },
+	[MESSAGE_LIST_WORKSPACES] = { "list_workspaces", PEER_READY, handle_list_workspaces },
 };
 
 int rules_dispatch(struct keeper *k, struct peer *p, struct frame *f)

@@ -50,21 +50,11 @@ static int say_id(struct sample *s, int fd, uint32_t type, const char *id)
 }
 
 /* A run that is over, or still goes on in a box that only seems to be one. */
-static struct run *add_run(struct sample *s, const char *id, enum run_state state)
+static struct ward *add_run(struct sample *s, const char *id, enum run_state state)
 {
-	struct run *r = xnew(struct run);
+	struct ward *r = sample_run(s, id, state);
 
-	(void)snprintf(r->id, sizeof(r->id), "%s", id);
-	memcpy(r->result.id, r->id, sizeof(r->id));
 	r->owner = OWNER;
-	r->lingers = true;
-	r->state = state;
-	r->control.fd = r->pid.fd = r->memory.fd = -1;
-	for (int i = 0; i < CHANNEL_COUNT; i++)
-		r->fds[i] = -1;
-	r->next = s->k.runs;
-	s->k.runs = r;
-	s->k.n_runs++;
 	return r;
 }
 
@@ -79,8 +69,11 @@ TEST(a_greeting_is_answered_once)
 	CHECK_EQ(frame_recv(s.client_fd, buffer, &f), 1);
 	CHECK_EQ(f.type, MESSAGE_WELCOME);
 	cur_init(&c, f.data, f.size);
+	char id[KEEPER_ID_SIZE + 1];
 	CHECK(cur_u64(&c) == s.k.facets);
+	cur_str_into(&c, id, sizeof(id));
 	CHECK_EQ(cur_end(&c), 0);
+	CHECK_STR(id, s.k.id);
 	CHECK_EQ(say(&s, s.client_fd, MESSAGE_HELLO, NULL), 0);
 	CHECK_EQ(s.k.n_peers, 0);
 }
@@ -88,7 +81,8 @@ TEST(a_greeting_is_answered_once)
 TEST(whoever_does_not_greet_first_is_dropped)
 {
 	static const uint32_t types[] = { MESSAGE_START, MESSAGE_SIGNAL, MESSAGE_CANCEL,
-		MESSAGE_ATTACH, MESSAGE_LIST, MESSAGE_ACK, MESSAGE_CLOSE_STDIN };
+		MESSAGE_ATTACH, MESSAGE_LIST, MESSAGE_ACK, MESSAGE_CLOSE_STDIN,
+		MESSAGE_MAKE_WORKSPACE, MESSAGE_DROP_WORKSPACE, MESSAGE_LIST_WORKSPACES };
 
 	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
 		SAMPLE(s);
@@ -100,7 +94,7 @@ TEST(whoever_does_not_greet_first_is_dropped)
 
 TEST(unknown_and_foreign_messages_drop_the_client)
 {
-	static const uint32_t types[] = { 0, 9, MESSAGE_WELCOME, MESSAGE_ENDED, MESSAGE_BOX_SPEC,
+	static const uint32_t types[] = { 0, 12, MESSAGE_WELCOME, MESSAGE_ENDED, MESSAGE_BOX_SPEC,
 		MESSAGE_BOX_KILL, MESSAGE_BOX_EXITED, 65, 1000, UINT32_MAX };
 
 	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
@@ -184,7 +178,7 @@ TEST(a_run_of_somebody_else_is_as_if_it_were_not_there)
 {
 	SAMPLE(s);
 	AUTO_FD other = sample_connect(&s, OTHER);
-	struct run *r = add_run(&s, some_id, RUN_ENDED);
+	struct ward *r = add_run(&s, some_id, RUN_ENDED);
 	uint8_t of_none[256];
 	struct frame f;
 
@@ -251,7 +245,7 @@ TEST(the_longest_list_fits)
 TEST(only_what_was_reported_can_be_acknowledged)
 {
 	SAMPLE(s);
-	struct run *r = add_run(&s, some_id, RUN_ENDED);
+	struct ward *r = add_run(&s, some_id, RUN_ENDED);
 
 	CHECK_EQ(say(&s, s.client_fd, MESSAGE_HELLO, NULL), MESSAGE_WELCOME);
 	r->state = RUN_STARTING;
@@ -263,7 +257,7 @@ TEST(only_what_was_reported_can_be_acknowledged)
 TEST(closing_stdin_closes_the_duplicate)
 {
 	SAMPLE(s);
-	struct run *r = add_run(&s, some_id, RUN_ENDED);
+	struct ward *r = add_run(&s, some_id, RUN_ENDED);
 
 	CHECK_EQ(say(&s, s.client_fd, MESSAGE_HELLO, NULL), MESSAGE_WELCOME);
 	r->fds[CHANNEL_STDIN] = dup(s.client_fd);
@@ -275,7 +269,7 @@ TEST(closing_stdin_closes_the_duplicate)
 TEST(who_comes_back_is_told_again)
 {
 	SAMPLE(s);
-	struct run *r = add_run(&s, some_id, RUN_ENDED);
+	struct ward *r = add_run(&s, some_id, RUN_ENDED);
 	struct frame f;
 
 	CHECK_EQ(say(&s, s.client_fd, MESSAGE_HELLO, NULL), MESSAGE_WELCOME);

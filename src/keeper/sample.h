@@ -81,7 +81,7 @@ static inline void sample_open(struct sample *s, uid_t uid)
 
 static inline void sample_bury(struct sample *s)
 {
-	for (struct run *r; (r = s->k.dead_runs);) {
+	for (struct ward *r; (r = s->k.dead_runs);) {
 		s->k.dead_runs = r->next;
 		free(r);
 	}
@@ -94,7 +94,7 @@ static inline void sample_bury(struct sample *s)
 static inline void sample_close(struct sample *s)
 {
 	while (s->k.runs)
-		run_close(&s->k, s->k.runs);
+		ward_close(&s->k, s->k.runs);
 	while (s->k.peers)
 		peer_close(&s->k, s->k.peers);
 	sample_bury(s);
@@ -119,6 +119,25 @@ static inline void sample_turn(struct sample *s, int ms)
 		ms = 0;
 	}
 	sample_bury(s);
+}
+
+/* A run without a box and without a client, that lingers; the caller changes what it wants
+ * to be different. */
+static inline struct ward *sample_run(struct sample *s, const char *id, enum run_state state)
+{
+	struct ward *r = xnew(struct ward);
+
+	(void)snprintf(r->id, sizeof(r->id), "%s", id);
+	memcpy(r->result.id, r->id, sizeof(r->id));
+	r->state = state;
+	r->lingers = true;
+	r->control.fd = r->pid.fd = r->memory.fd = -1;
+	for (int i = 0; i < CHANNEL_COUNT; i++)
+		r->fds[i] = -1;
+	r->next = s->k.runs;
+	s->k.runs = r;
+	s->k.n_runs++;
+	return r;
 }
 
 /* Put a box on the shelf whose init the caller plays, on the returned socket. */

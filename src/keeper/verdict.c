@@ -8,7 +8,7 @@
 #include "box/cgroup.h"
 #include "keeper/keeper_private.h"
 
-static void say(struct run *r, enum reason reason, const char *text)
+static void say(struct ward *r, enum reason reason, const char *text)
 {
 	r->result.reason = reason;
 	/* A message that is there already says something more special. */
@@ -16,7 +16,7 @@ static void say(struct run *r, enum reason reason, const char *text)
 		(void)snprintf(r->result.message, sizeof(r->result.message), "%s", text);
 }
 
-static void say_status(struct run *r, const struct cgroup_stats *stats)
+static void say_status(struct ward *r, const struct cgroup_stats *stats)
 {
 	char text[128];
 	bool hit_pids = stats->pids_max_hits != USAGE_UNKNOWN && stats->pids_max_hits > 0;
@@ -39,7 +39,7 @@ static void say_status(struct run *r, const struct cgroup_stats *stats)
 	}
 }
 
-static void say_oom(struct run *r)
+static void say_oom(struct ward *r)
 {
 	char text[128];
 
@@ -48,7 +48,7 @@ static void say_oom(struct run *r)
 	say(r, REASON_OOM_KILLED, text);
 }
 
-static void say_timeout(struct run *r, enum reason reason, const char *what, uint64_t ms)
+static void say_timeout(struct ward *r, enum reason reason, const char *what, uint64_t ms)
 {
 	char text[128];
 
@@ -58,12 +58,12 @@ static void say_timeout(struct run *r, enum reason reason, const char *what, uin
 }
 
 /* True when the guest came to its own end, just before ours reached it. */
-static bool ended_by_itself(const struct run *r)
+static bool ended_by_itself(const struct ward *r)
 {
 	return r->has_status && WIFEXITED(r->status);
 }
 
-static void decide(struct run *r, const struct cgroup_stats *stats)
+static void decide(struct ward *r, const struct cgroup_stats *stats)
 {
 	bool oom = stats->oom_kills != USAGE_UNKNOWN && stats->oom_kills > 0;
 
@@ -91,7 +91,7 @@ static void known(uint64_t *value, uint64_t better)
 		*value = better;
 }
 
-void verdict_decide(struct run *r, const struct cgroup_stats *stats)
+void verdict_decide(struct ward *r, const struct cgroup_stats *stats)
 {
 	struct usage *u = &r->result.usage;
 
@@ -108,7 +108,7 @@ void verdict_decide(struct run *r, const struct cgroup_stats *stats)
 	decide(r, stats);
 }
 
-void verdict_reach(struct run *r)
+void verdict_reach(struct ward *r)
 {
 	struct cgroup_stats stats = {
 		.cpu_us = USAGE_UNKNOWN,

@@ -67,9 +67,9 @@ static const struct row {
 		"the init process of the box died" },
 };
 
-static struct run new_run(void)
+static struct ward new_run(void)
 {
-	return (struct run){
+	return (struct ward){
 		.limits = {
 			.pids = 64,
 			.memory_bytes = 1 << 20,
@@ -92,7 +92,7 @@ static struct cgroup_stats no_stats(void)
 TEST(every_end_has_one_reason)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		struct run r = new_run();
+		struct ward r = new_run();
 		struct cgroup_stats stats = no_stats();
 
 		r.cause = rows[i].cause;
@@ -111,9 +111,9 @@ TEST(every_end_has_one_reason)
 TEST(exit_code_and_signal_are_kept_whatever_the_reason)
 {
 	struct cgroup_stats stats = no_stats();
-	struct run exited = new_run();
-	struct run killed = new_run();
-	struct run unknown = new_run();
+	struct ward exited = new_run();
+	struct ward killed = new_run();
+	struct ward unknown = new_run();
 
 	exited.has_status = true;
 	exited.status = EXITED(7);
@@ -135,7 +135,7 @@ TEST(exit_code_and_signal_are_kept_whatever_the_reason)
 TEST(what_init_said_of_a_failed_start_stays)
 {
 	struct cgroup_stats stats = no_stats();
-	struct run r = new_run();
+	struct ward r = new_run();
 
 	r.has_failed = true;
 	r.cause = CAUSE_CANCEL;
@@ -150,7 +150,7 @@ TEST(what_init_said_of_a_failed_start_stays)
 TEST(a_more_special_message_stays)
 {
 	struct cgroup_stats stats = no_stats();
-	struct run r = new_run();
+	struct ward r = new_run();
 
 	r.has_status = true;
 	(void)snprintf(r.result.message, sizeof(r.result.message), "capture: no space");
@@ -161,7 +161,7 @@ TEST(a_more_special_message_stays)
 
 TEST(the_cgroup_knows_better_than_init)
 {
-	struct run r = new_run();
+	struct ward r = new_run();
 	struct cgroup_stats stats = no_stats();
 
 	r.has_status = true;
@@ -184,7 +184,7 @@ TEST(the_cgroup_knows_better_than_init)
 
 TEST(without_a_box_nothing_is_counted)
 {
-	struct run r = new_run();
+	struct ward r = new_run();
 
 	r.cause = CAUSE_CANCEL;
 	verdict_reach(&r);

@@ -15,6 +15,7 @@ from outside import PYTHON, SLOWER, processes_with, running_keeper, wait_until
 
 MB = 1 << 20
 LATENCY_SECONDS = 3 * SLOWER  # of another run, however busy this one is
+FREED_IS_FREE = "quarantine_size_mb=16"  # a sanitizer keeps more than that otherwise
 
 
 def exhaust(box, way, most=1 << 20, *more, **kwargs):
@@ -220,11 +221,13 @@ print(resource.getrlimit(resource.RLIMIT_RTPRIO), resource.getrlimit(resource.RL
 @pytest.mark.parametrize("way, most", [("workspace", 16), ("data", 16), ("tmp", 64), ("shm", 64),
                                        ("preallocate", 16)])
 def test_files_fill_their_cap_and_not_the_disk(box, way, most):
-    free = shutil.disk_usage("/").free
-    result = exhaust(box, way, 1000, options=["--workspace-cap", "16M"])
-    found = result.json()
-    assert found["why"] == "ENOSPC" and most - 2 <= found["n"] <= most
-    assert shutil.disk_usage("/").free > free - 8 * MB
+    lost = []
+    while not lost or (lost[-1] >= 8 * MB and len(lost) < 5):  # others write to it too
+        free = shutil.disk_usage("/").free
+        found = exhaust(box, way, 1000, options=["--workspace-cap", "16M"]).json()
+        lost.append(free - shutil.disk_usage("/").free)
+        assert found["why"] == "ENOSPC" and most - 2 <= found["n"] <= most
+    assert min(lost) < 8 * MB
 
 
 def test_number_of_files_is_limited(box):
@@ -267,9 +270,11 @@ def watch_memory(pid, most):
 
 
 def run_measured(box, *argv, reader, **options):
-    """Run belljar, handing each chunk of its output to `reader`. Returns its exit status
-    and the most memory it had, in MiB."""
-    child = box.belljar.start(*argv, env=box.env(), stdout=subprocess.PIPE,
+    """belljar run ARGV..., handing each chunk of its output to `reader`. Returns its exit
+    status and the most memory it had, in MiB."""
+    argv = ["run", "--timeout", f"{60 * SLOWER}s", *argv]
+    env = {**box.env(), "ASAN_OPTIONS": FREED_IS_FREE}
+    child = box.belljar.start(*argv, env=env, stdout=subprocess.PIPE,
                               stderr=subprocess.DEVNULL, **{"text": False, **options})
     most = []
     watcher = threading.Thread(target=watch_memory, args=(child.pid, most))
@@ -285,7 +290,7 @@ def run_measured(box, *argv, reader, **options):
 
 def test_flood_of_output_passes_through(box):
     seen = []
-    status, memory = run_measured(box, "run", "-q", "--", "head", "-c", "1G", "/dev/zero",
+    status, memory = run_measured(box, "-q", "--", "head", "-c", "1G", "/dev/zero",
                                   reader=lambda chunk: seen.append(len(chunk)))
     assert (status, sum(seen)) == (0, 1 << 30)
     assert memory < 64
@@ -293,7 +298,7 @@ def test_flood_of_output_passes_through(box):
 
 def test_flood_of_output_in_json_is_cut_and_said(box):
     kept = []
-    status, memory = run_measured(box, "run", "--json", "--", "sh", "-c",
+    status, memory = run_measured(box, "--json", "--", "sh", "-c",
                                   "yes | head -c 400M", reader=kept.append)
     result = json.loads(b"".join(kept))
     assert status == 0 and result["reason_code"] == "exit_code_0"
@@ -312,7 +317,7 @@ def test_reader_that_is_slow_costs_no_memory(box):
             time.sleep(1)
         seen.append(len(chunk))
 
-    status, memory = run_measured(box, "run", "-q", "--", "head", "-c", "100M", "/dev/zero",
+    status, memory = run_measured(box, "-q", "--", "head", "-c", "100M", "/dev/zero",
                                   reader=reader)
     assert (status, sum(seen)) == (0, 100 * MB) and memory < 64
 
@@ -330,7 +335,7 @@ def test_flood_of_input_is_not_kept(box):
 
     thread = threading.Thread(target=pour, daemon=True)
     thread.start()
-    status, memory = run_measured(box, "run", "-q", "--", "sleep", "1", reader=lambda chunk: None,
+    status, memory = run_measured(box, "-q", "--", "sleep", "1", reader=lambda chunk: None,
                                   stdin=read_end)
     os.close(read_end)
     thread.join(timeout=10)
@@ -376,14 +381,13 @@ def test_exhausting_descriptors_hurts_nobody_else(box):
 # --- time --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("how, most", [("ignore", 2), ("stop", 2), ("trace", 2), ("vfork", 2),
-                                       ("starve_init", 8)])
-def test_timeout_holds(box, how, most):
+@pytest.mark.parametrize("how", ["ignore", "stop", "trace", "vfork", "starve_init"])
+def test_timeout_holds(box, how):
     begin = time.monotonic()
     result = box.run("stubborn.py", how, options=["--timeout", "1s"])
     took = time.monotonic() - begin
     assert result["reason_code"] == "execution_timeout" and result.out == "started\n"
-    assert 1 <= took < most * SLOWER + 1
+    assert 1 <= took < 2 * SLOWER + 1
     assert not processes_with("stubborn.py")
 
 

@@ -266,18 +266,19 @@ def bad_messages(keeper):
     good = keeper.spec("true")
     null = os.open("/dev/null", os.O_RDONLY)
     run = wire.new_id()
-    yield "a version of tomorrow", lambda p: p.send(wire.LIST, version=2)
-    yield "a version of yesterday", lambda p: p.send(wire.LIST, version=0)
-    for kind in (0, 9, 19, wire.WELCOME, wire.ENDED, 40, 41, 42, 60, 61, 62, 1 << 31, 0xffffffff):
+    yield "a version of tomorrow", lambda p: p.send(wire.LIST, version=wire.VERSION + 1)
+    yield "a version of yesterday", lambda p: p.send(wire.LIST, version=wire.VERSION - 1)
+    for kind in (0, 12, 19, wire.WELCOME, wire.ENDED, 40, 41, 42, 60, 61, 62, 1 << 31, 0xffffffff):
         yield f"type {kind}", lambda p, kind=kind: p.send(kind)
     yield "nothing", lambda p: p.send_raw(b"")
-    yield "half a header", lambda p: p.send_raw(b"\1\0\0\0\2")
+    yield "half a header", lambda p: p.send_raw(wire.u32(wire.VERSION) + b"\2")
     yield "another greeting", lambda p: p.send(wire.HELLO)
     yield "a greeting with more", lambda p: p.send(wire.HELLO, b"x")
     yield "a list with more", lambda p: p.send(wire.LIST, b"x")
     yield "a start with more", lambda p: p.send(wire.START, good + b"x")
     yield "a start without", lambda p: p.send(wire.START)
-    yield "a long one", lambda p: p.send_raw(b"\1\0\0\0\2\0\0\0" + bytes(205 << 10))
+    yield "a long one", lambda p: p.send_raw(
+        wire.u32(wire.VERSION) + wire.u32(wire.START) + bytes(205 << 10))
     yield "a list with a descriptor", lambda p: p.send(wire.LIST, fds=[null])
     yield "a start with descriptors", lambda p: p.send(wire.START, good, fds=[null] * 8)
     yield "more descriptors than fit", lambda p: p.send(wire.LIST, fds=[null] * 200)
@@ -289,6 +290,13 @@ def bad_messages(keeper):
     yield "a bool that is neither", lambda p: p.send(wire.START, good[:-1] + b"\2")
     yield "facets that are unknown", lambda p: p.send(wire.START, keeper.spec(
         "true", require=1 << 63))
+    yield "a workspace without a size", lambda p: p.send(wire.MAKE_WORKSPACE, wire.text(run))
+    yield "a tiny workspace", lambda p: p.send(
+        wire.MAKE_WORKSPACE, wire.text(run) + wire.u64(1))
+    yield "a huge workspace", lambda p: p.send(
+        wire.MAKE_WORKSPACE, wire.text(run) + wire.u64(1 << 60))
+    yield "a workspace with a path", lambda p: p.send(
+        wire.MAKE_WORKSPACE, wire.text("../" + run[3:]) + wire.u64(1 << 20))
     yield "too many arguments", lambda p: p.send(wire.START, keeper.spec(*["x"] * 4097))
     for cut in sorted({0, 1, 4, 36, len(good) // 2, len(good) - 9, len(good) - 1}):
         yield f"cut after {cut}", lambda p, cut=cut: p.send(wire.START, good[:cut])

@@ -8,9 +8,10 @@ import secrets
 import socket
 import struct
 
-VERSION = 1
-HELLO, START, SIGNAL, CANCEL, ATTACH, LIST, ACK, CLOSE_STDIN = range(1, 9)
-WELCOME, STARTED, REFUSED, RUNNING, ENDED, RUNS = range(20, 26)
+VERSION = 2
+(HELLO, START, SIGNAL, CANCEL, ATTACH, LIST, ACK, CLOSE_STDIN, MAKE_WORKSPACE, DROP_WORKSPACE,
+ LIST_WORKSPACES) = range(1, 12)
+WELCOME, STARTED, REFUSED, RUNNING, ENDED, RUNS, WORKSPACE, WORKSPACES = range(20, 28)
 CHANNELS = ("stdin", "stdout", "stderr", "tty", "files", "capture")
 STATES = ("starting", "running", "ending", "ended")
 REASONS = (
@@ -52,14 +53,15 @@ def new_id():
 
 
 def spec(*argv, id=None, image="host", env=("PATH=/usr/bin:/bin",), globs=(), cwd="/workspace",
-         require=0, tty=0, rows=24, columns=80, takes_files=0, lingers=0, **limits):
+         require=0, tty=0, rows=24, columns=80, takes_files=0, lingers=0, workspace="", deed=0,
+         clears=0, **limits):
     """The payload of a START message."""
     values = {**LIMITS, **limits}
     assert len(values) == len(LIMITS)
     return b"".join([
         text(id or new_id()), text(image), texts(argv), texts(env), texts(globs), text(cwd),
         *(u64(v) for v in values.values()), u64(require), u8(tty), u32(rows), u32(columns),
-        u8(takes_files), u8(lingers)])
+        u8(takes_files), u8(lingers), text(workspace), u8(deed), u8(clears)])
 
 
 class Reader:
@@ -100,11 +102,13 @@ class Message:
         self.fds = fds
         read = Reader(payload)
         {WELCOME: self._welcome, STARTED: self._started, REFUSED: self._refused,
-         RUNNING: self._running, ENDED: self._ended, RUNS: self._runs}[kind](read)
+         RUNNING: self._running, ENDED: self._ended, RUNS: self._runs, WORKSPACE: self._workspace,
+         WORKSPACES: self._workspaces}[kind](read)
         read.end()
 
     def _welcome(self, read):
         self.facets = read.u64()
+        self.keeper = read.text()
 
     def _started(self, read):
         self.id = read.text()
@@ -128,6 +132,12 @@ class Message:
         self.cpu_us, self.wall_us, self.peak = read.u64(), read.u64(), read.u64()
         self.pids, self.open_files, self.captured_bytes = read.u64(), read.u64(), read.u64()
         self.text = read.text()
+
+    def _workspace(self, read):
+        self.id = read.text()
+
+    def _workspaces(self, read):
+        self.ids = [read.text() for _ in range(read.u32())]
 
     def _runs(self, read):
         n = read.u32()

@@ -44,10 +44,9 @@ static inline void stage_host(struct stage *s, const char *stage_dir)
 	spec_init(&s->spec);
 }
 
-/* Returns in process 1 of a fresh box, before the first step. */
-static inline void stage_enter(struct stage *s, const char *stage_dir)
+/* Returns in process 1 of a fresh box on the host that stage_host() found. */
+static inline void stage_enter_host(struct stage *s)
 {
-	stage_host(s, stage_dir);
 	s->c = (struct step_context){
 		.host = &s->host,
 		.spec = &s->spec,
@@ -55,12 +54,20 @@ static inline void stage_enter(struct stage *s, const char *stage_dir)
 		.gid = getegid(),
 		.control_fd = -1,
 		.tty_fd = -1,
+		.workspace_fd = -1,
 	};
 	CHILD_CHECK(setns(s->root->ns_fd, CLONE_NEWNS) == 0);
 	pid_t pid = clone_process(STAGE_NAMESPACES, -1, NULL);
 	CHILD_CHECK(pid >= 0);
 	if (pid > 0)
 		stage_wait(pid);
+}
+
+/* The same, before the first step, with the host to be found. */
+static inline void stage_enter(struct stage *s, const char *stage_dir)
+{
+	stage_host(s, stage_dir);
+	stage_enter_host(s);
 }
 
 static inline void stage_step(struct stage *s, step_fn *step)

@@ -12,6 +12,7 @@ PTRACE_ATTACH, PTRACE_SEIZE = 16, 0x4206
 KEY_SPEC_SESSION_KEYRING, KEY_SPEC_USER_KEYRING = -3, -4
 KEYCTL_SEARCH, KEYCTL_READ = 10, 11
 RLIMIT_NOFILE = 7
+IOPRIO_SET = 251 if os.uname().machine == "x86_64" else 30
 
 
 def child():
@@ -83,6 +84,32 @@ def write_memory(pid):
 def set_limit(pid):
     """Starve another process of descriptors."""
     syscall("prlimit64", pid, RLIMIT_NOFILE, struct.pack("QQ", 4, 4), 0)
+
+
+def slow_policy(pid):
+    os.sched_setscheduler(target(pid), os.SCHED_IDLE, os.sched_param(0))
+
+
+def slow_parameter(pid):
+    os.sched_setparam(target(pid), os.sched_param(0))
+
+
+def slow_attributes(pid):
+    """struct sched_attr with SCHED_IDLE"""
+    syscall("sched_setattr", target(pid), struct.pack("IIQiIQQQ", 48, 5, 0, 0, 0, 0, 0, 0), 0)
+
+
+def slow_priority(which, who):
+    os.setpriority(which, target(who), 19)
+
+
+def slow_io(which, who):
+    """ioprio_set: 3 << 13 is the idle class."""
+    syscall(IOPRIO_SET, which, target(who), 3 << 13)
+
+
+def pin(pid):
+    os.sched_setaffinity(target(pid), {min(os.sched_getaffinity(0))})
 
 
 def reopen_descriptor(pid, number):
@@ -182,8 +209,7 @@ def hurry(increment):
 
 def io_class(value):
     """ioprio_set: 1 << 13 is the real-time class, 2 << 13 the usual one."""
-    number = 251 if os.uname().machine == "x86_64" else 30
-    syscall(number, 1, 0, value)
+    syscall(IOPRIO_SET, 1, 0, value)
 
 
 GONE = ("ESRCH", "EINVAL")  # no such process, and a number no process can have here
@@ -203,6 +229,16 @@ ATTACKS = {
     "read_memory_of_init": attack(read_memory, 1, fails="EPERM", control=[-1]),
     "write_memory_of_init": attack(write_memory, 1, fails="EPERM", control=[-1]),
     "limits_of_init": attack(set_limit, 1, fails="EPERM", control=[0]),
+    "policy_of_init": attack(slow_policy, 1, fails="EPERM", control=[-1]),
+    "parameter_of_init": attack(slow_parameter, 1, fails="EPERM", control=[-1]),
+    "attributes_of_init": attack(slow_attributes, 1, fails="EPERM", control=[-1]),
+    "processors_of_init": attack(pin, 1, fails="EPERM", control=[-1]),
+    "priority_of_init": attack(slow_priority, os.PRIO_PROCESS, 1, fails="EPERM",
+                               control=[os.PRIO_PROCESS, -1]),
+    "priority_of_all_and_of_init": attack(slow_priority, os.PRIO_USER, 0, fails="EPERM",
+                                          control=[os.PRIO_PGRP, 0]),
+    "io_priority_of_init": attack(slow_io, 1, 1, fails="EPERM", control=[1, -1]),
+    "io_priority_of_all_and_of_init": attack(slow_io, 3, 0, fails="EPERM", control=[2, 0]),
     "descriptors_of_init": attack(reopen_descriptor, 1, 3, fails="EACCES", control=[-1, 100]),
 
     # Processes of the host.

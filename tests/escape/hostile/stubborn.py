@@ -1,4 +1,5 @@
 """Does not want to end. The argument says how."""
+import contextlib
 import os
 import signal
 import sys
@@ -15,10 +16,15 @@ def stop():
 
 
 def starve_init():
-    """Init does what the keeper asks for, when it gets to it."""
+    """Init does what the keeper asks for, when it gets to it: it may be killed, but it does
+    not die before it runs."""
     ignore()
-    os.sched_setscheduler(1, os.SCHED_IDLE, os.sched_param(0))
-    os.setpriority(os.PRIO_PROCESS, 1, 19)
+    for attempt in (lambda: os.sched_setscheduler(1, os.SCHED_IDLE, os.sched_param(0)),
+                    lambda: os.setpriority(os.PRIO_PROCESS, 1, 19),
+                    lambda: os.setpriority(os.PRIO_USER, 0, 19),
+                    lambda: os.sched_setaffinity(1, {min(os.sched_getaffinity(0))})):
+        with contextlib.suppress(PermissionError):
+            attempt()
     for _ in range(60):
         if os.fork() == 0:
             break

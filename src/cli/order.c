@@ -1,4 +1,4 @@
-#include "cli/request.h"
+#include "cli/order.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,9 +18,9 @@
 #define SOURCE_MAX (16u << 20)
 
 #define NOT_GIVEN UINT64_MAX
-#define AT(field) offsetof(struct request_values, field)
+#define AT(field) offsetof(struct order_values, field)
 
-const struct option_row request_options[] = {
+const struct option_row order_options[] = {
 	{ "--image", 'i', OPTION_STRING, AT(image), "NAME",
 		"what to run on (default: host, the machine's own /usr)" },
 	{ "--lang", 'l', OPTION_STRING, AT(lang), "LANGUAGE",
@@ -60,24 +60,24 @@ static bool is_amount(const struct option_row *row)
 	       row->kind == OPTION_MILLI || row->kind == OPTION_NUMBER;
 }
 
-static uint64_t *amount_at(struct request_values *v, const struct option_row *row)
+static uint64_t *amount_at(struct order_values *v, const struct option_row *row)
 {
 	return (uint64_t *)((char *)v + row->offset);
 }
 
-static void forget_amounts(struct request_values *v)
+static void forget_amounts(struct order_values *v)
 {
-	for (const struct option_row *row = request_options; row->name; row++) {
+	for (const struct option_row *row = order_options; row->name; row++) {
 		if (is_amount(row))
 			*amount_at(v, row) = NOT_GIVEN;
 	}
 }
 
 /* To the library zero means the default; to a person it means zero. */
-static int check_amounts(struct request_values *v, struct err *err)
+static int check_amounts(struct order_values *v, struct err *err)
 {
 	v->no_grace = v->grace_ms == 0;
-	for (const struct option_row *row = request_options; row->name; row++) {
+	for (const struct option_row *row = order_options; row->name; row++) {
 		if (!is_amount(row))
 			continue;
 		uint64_t *value = amount_at(v, row);
@@ -89,7 +89,7 @@ static int check_amounts(struct request_values *v, struct err *err)
 	return 0;
 }
 
-static int find_lang(struct request *req, struct err *err)
+static int find_lang(struct order *req, struct err *err)
 {
 	if (!req->v.lang)
 		return 0;
@@ -102,7 +102,7 @@ static int find_lang(struct request *req, struct err *err)
 		near ? near : "", near ? "'?" : "");
 }
 
-static int read_source(struct request *req, const char *path, struct err *err)
+static int read_source(struct order *req, const char *path, struct err *err)
 {
 	bool from_stdin = !path || streq(path, "-");
 	AUTO_FD fd = from_stdin ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
@@ -132,7 +132,7 @@ static const char **join(const char *const *words, int argc, char **argv)
 	return all;
 }
 
-static int make_command(struct request *req, int argc, char **argv, struct err *err)
+static int make_command(struct order *req, int argc, char **argv, struct err *err)
 {
 	if (!req->lang) {
 		if (argc == 0)
@@ -154,7 +154,7 @@ static int make_command(struct request *req, int argc, char **argv, struct err *
 }
 
 /* "SRC" or "SRC:DST"; without DST it keeps its own name. */
-static int add_copy_in(struct request *req, const char *text, struct err *err)
+static int add_copy_in(struct order *req, const char *text, struct err *err)
 {
 	char *source = xstrdup(text);
 	char *colon = strrchr(source, ':');
@@ -185,9 +185,9 @@ static int check_env(const struct option_list *env, struct err *err)
 	return 0;
 }
 
-static int prepare(struct request *req, int argc, char **argv, struct err *err)
+static int prepare(struct order *req, int argc, char **argv, struct err *err)
 {
-	const struct request_values *v = &req->v;
+	const struct order_values *v = &req->v;
 	int r = find_lang(req, err);
 
 	req->files = xcalloc(v->copy_in.n + 1, sizeof(*req->files));
@@ -215,9 +215,9 @@ static int prepare(struct request *req, int argc, char **argv, struct err *err)
 	return 0;
 }
 
-static void fill_task(struct request *req, bool source_was_stdin)
+static void fill_task(struct order *req, bool source_was_stdin)
 {
-	const struct request_values *v = &req->v;
+	const struct order_values *v = &req->v;
 	struct belljar_task_options *t = &req->task;
 
 	t->image = v->image;
@@ -246,8 +246,8 @@ static void fill_task(struct request *req, bool source_was_stdin)
 	t->input = source_was_stdin ? "" : NULL;
 }
 
-int request_parse(
-	const struct command *cmd, int argc, char **argv, struct request *ret, struct err *err)
+int order_parse(
+	const struct command *cmd, int argc, char **argv, struct order *ret, struct err *err)
 {
 	forget_amounts(&ret->v);
 	int first = option_parse(cmd, argc, argv, &ret->v, err);
@@ -262,7 +262,7 @@ int request_parse(
 	return 1;
 }
 
-void request_fini(struct request *req)
+void order_fini(struct order *req)
 {
 	option_list_fini(&req->v.env);
 	option_list_fini(&req->v.copy_in);

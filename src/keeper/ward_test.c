@@ -16,7 +16,7 @@ struct stage {
 	struct scratch dir;
 	struct sample s;
 	struct spec spec;
-	struct run *run;
+	struct ward *run;
 	int init_fd;
 	int fds[CHANNEL_COUNT]; /* the client's ends */
 };
@@ -85,7 +85,7 @@ static void start(struct stage *t)
 	struct cur c;
 	CLEANUP(spec_fini) struct spec got = { 0 };
 
-	if (run_start(&t->s.k, t->s.peer, &t->spec, &reason, &err) < 0)
+	if (ward_start(&t->s.k, t->s.peer, &t->spec, &reason, &err) < 0)
 		fail_msg("%s", err.text);
 	t->run = t->s.k.runs;
 	expect(t->init_fd, MESSAGE_BOX_SPEC, &c, &f);
@@ -195,7 +195,7 @@ TEST(a_run_goes_from_start_to_acknowledged)
 	CHECK_EQ(t.run->deadline_ns, 0);
 	CHECK_EQ(t.s.k.n_runs, 1); /* kept until it is acknowledged */
 	CHECK(t.s.k.busy == NULL && t.s.k.retired != NULL);
-	run_close(&t.s.k, t.run);
+	ward_close(&t.s.k, t.run);
 	CHECK_EQ(t.s.k.n_runs, 0);
 }
 
@@ -229,7 +229,7 @@ TEST(a_lingering_run_keeps_duplicates_and_survives_its_client)
 	CHECK_EQ(t.s.k.n_runs, 1);
 	/* Somebody comes back for it. */
 	t.s.client_fd = sample_connect(&t.s, OWNER);
-	CHECK_EQ(run_attach(&t.s.k, t.run, t.s.k.peers, NULL), 0);
+	CHECK_EQ(ward_attach(&t.s.k, t.run, t.s.k.peers, NULL), 0);
 	struct frame f;
 	struct cur c;
 	expect(t.s.client_fd, MESSAGE_STARTED, &c, &f);
@@ -329,6 +329,7 @@ TEST(an_init_that_misbehaves_is_killed)
 		uint32_t type;
 		size_t size; /* of the payload, zeros */
 		enum run_state state;
+		size_t n_fds;
 	} rows[] = {
 		{ MESSAGE_BOX_EXITED, 44, RUN_STARTING },
 		{ MESSAGE_BOX_RUNNING, 7, RUN_STARTING },
@@ -341,7 +342,11 @@ TEST(an_init_that_misbehaves_is_killed)
 		{ MESSAGE_BOX_SPEC, 0, RUN_RUNNING },
 		{ MESSAGE_START, 0, RUN_RUNNING },
 		{ 12345, 0, RUN_RUNNING },
+		{ MESSAGE_BOX_RUNNING, 8, RUN_STARTING, 1 },
+		{ MESSAGE_BOX_TTY, 0, RUN_STARTING, 2 },
 	};
+	AUTO_FD null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	const int stray[] = { null_fd, null_fd };
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		STAGE(t);
@@ -353,7 +358,8 @@ TEST(an_init_that_misbehaves_is_killed)
 		put_init(&p, 256);
 		for (size_t j = 0; j < rows[i].size; j++)
 			put_u8(&p, 0);
-		tell(&t, rows[i].type, &p);
+		CHECK_EQ(frame_send(t.init_fd, rows[i].type, &p, stray, rows[i].n_fds), 0);
+		put_fini(&p);
 		CHECK_EQ(expect_ended(&t).reason, REASON_INFRASTRUCTURE_ERROR);
 	}
 }
@@ -389,16 +395,16 @@ TEST(cancel_asks_first_and_kills_after_the_grace)
 
 	start(&t);
 	tell_running(&t);
-	run_cancel(&t.s.k, t.run, CAUSE_CANCEL);
+	ward_cancel(&t.s.k, t.run, CAUSE_CANCEL);
 	expect_signal(&t, SIGTERM);
 	expect_signal(&t, SIGCONT);
 	CHECK(t.run->deadline_ns > clock_monotonic_ns());
-	run_cancel(&t.s.k, t.run, CAUSE_CANCEL); /* asking twice changes nothing */
+	ward_cancel(&t.s.k, t.run, CAUSE_CANCEL); /* asking twice changes nothing */
 	expect_silence(t.init_fd);
-	run_on_deadline(&t.s.k, t.run);
+	ward_on_deadline(&t.s.k, t.run);
 	expect(t.init_fd, MESSAGE_BOX_KILL, &c, &f);
 	/* An init that does not obey goes itself. */
-	run_on_deadline(&t.s.k, t.run);
+	ward_on_deadline(&t.s.k, t.run);
 	CHECK(t.run->killed);
 	close_fdp(&t.init_fd);
 	CHECK_EQ(expect_ended(&t).reason, REASON_CANCELED_BY_USER);
@@ -412,10 +418,10 @@ TEST(a_client_that_goes_takes_the_grace_along)
 
 	start(&t);
 	tell_running(&t);
-	run_cancel(&t.s.k, t.run, CAUSE_CANCEL);
+	ward_cancel(&t.s.k, t.run, CAUSE_CANCEL);
 	expect_signal(&t, SIGTERM);
 	expect_signal(&t, SIGCONT);
-	run_cancel(&t.s.k, t.run, CAUSE_CLIENT_GONE);
+	ward_cancel(&t.s.k, t.run, CAUSE_CLIENT_GONE);
 	expect(t.init_fd, MESSAGE_BOX_KILL, &c, &f);
 	CHECK_EQ(t.run->cause, CAUSE_CANCEL); /* the first cause stays */
 }
@@ -429,7 +435,7 @@ TEST(cancel_does_not_change_how_a_run_has_ended)
 	tell_running(&t);
 	tell_exited(&t, 0);
 	CHECK_EQ(t.run->state, RUN_ENDING);
-	run_cancel(&t.s.k, t.run, CAUSE_CANCEL);
+	ward_cancel(&t.s.k, t.run, CAUSE_CANCEL);
 	CHECK(t.run->killed); /* its files are given up */
 	close_fdp(&t.init_fd);
 	CHECK_EQ(expect_ended(&t).reason, REASON_EXIT_CODE_0);
@@ -443,7 +449,7 @@ TEST(nobody_attaches_to_what_another_hears_of)
 	start(&t);
 	AUTO_FD other = sample_connect(&t.s, OWNER);
 	CHECK(t.s.k.peers != t.run->peer);
-	CHECK_EQ(run_attach(&t.s.k, t.run, t.s.k.peers, &err), -EBUSY);
+	CHECK_EQ(ward_attach(&t.s.k, t.run, t.s.k.peers, &err), -EBUSY);
 	CHECK(t.run->peer != t.s.k.peers);
 }
 
@@ -456,7 +462,7 @@ TEST(cancel_without_grace_kills_at_once)
 	t.spec.limits.grace_ms = 0;
 	start(&t);
 	tell_running(&t);
-	run_cancel(&t.s.k, t.run, CAUSE_CANCEL);
+	ward_cancel(&t.s.k, t.run, CAUSE_CANCEL);
 	expect(t.init_fd, MESSAGE_BOX_KILL, &c, &f);
 }
 
@@ -466,9 +472,9 @@ TEST(cancel_before_the_start_does_not_wait_for_the_grace)
 
 	t.spec.limits.grace_ms = 600000;
 	start(&t);
-	run_cancel(&t.s.k, t.run, CAUSE_CANCEL);
+	ward_cancel(&t.s.k, t.run, CAUSE_CANCEL);
 	CHECK(t.run->killed || t.run->deadline_ns < clock_monotonic_ns() + 1000000000u);
-	run_on_deadline(&t.s.k, t.run);
+	ward_on_deadline(&t.s.k, t.run);
 	CHECK(t.run->killed);
 	close_fdp(&t.init_fd);
 	CHECK_EQ(expect_ended(&t).reason, REASON_CANCELED_BY_USER);
@@ -483,7 +489,7 @@ TEST(a_cancel_never_makes_a_run_longer)
 	start(&t);
 	tell_running(&t);
 	uint64_t before = t.run->deadline_ns;
-	run_cancel(&t.s.k, t.run, CAUSE_CANCEL);
+	ward_cancel(&t.s.k, t.run, CAUSE_CANCEL);
 	CHECK(t.run->deadline_ns <= before);
 }
 
@@ -495,12 +501,12 @@ TEST(deadlines_have_causes)
 	struct cur c;
 
 	start(&starting);
-	run_on_deadline(&starting.s.k, starting.run);
+	ward_on_deadline(&starting.s.k, starting.run);
 	close_fdp(&starting.init_fd);
 	CHECK_EQ(expect_ended(&starting).reason, REASON_STARTUP_TIMEOUT);
 	start(&running);
 	tell_running(&running);
-	run_on_deadline(&running.s.k, running.run);
+	ward_on_deadline(&running.s.k, running.run);
 	expect(running.init_fd, MESSAGE_BOX_KILL, &c, &f);
 	tell_exited(&running, SIGKILL);
 	CHECK_EQ(expect_ended(&running).reason, REASON_EXECUTION_TIMEOUT);
@@ -514,7 +520,7 @@ TEST(a_capture_that_hangs_is_ended_and_blames_nobody_else)
 	start(&t);
 	tell_running(&t);
 	tell_exited(&t, 0);
-	run_on_deadline(&t.s.k, t.run);
+	ward_on_deadline(&t.s.k, t.run);
 	CHECK(t.run->killed);
 	close_fdp(&t.init_fd);
 	CHECK_EQ(expect_ended(&t).reason, REASON_EXIT_CODE_0);
@@ -526,12 +532,12 @@ TEST(signals_reach_the_guest_while_it_runs)
 
 	start(&t);
 	tell_running(&t);
-	run_signal(&t.s.k, t.run, SIGUSR1);
+	ward_signal(&t.s.k, t.run, SIGUSR1);
 	expect_signal(&t, SIGUSR1);
 	tell_exited(&t, 0);
 	(void)expect_ended(&t);
-	run_signal(&t.s.k, t.run, SIGUSR1);
-	run_cancel(&t.s.k, t.run, CAUSE_CANCEL);
+	ward_signal(&t.s.k, t.run, SIGUSR1);
+	ward_cancel(&t.s.k, t.run, CAUSE_CANCEL);
 	CHECK_EQ(t.run->cause, CAUSE_NONE);
 }
 
@@ -584,7 +590,7 @@ TEST(an_id_serves_once)
 	enum reason reason;
 
 	start(&t);
-	CHECK_EQ(run_start(&t.s.k, t.s.peer, &t.spec, &reason, &err), -EEXIST);
+	CHECK_EQ(ward_start(&t.s.k, t.s.peer, &t.spec, &reason, &err), -EEXIST);
 	CHECK_EQ(reason, REASON_POLICY_DENIED);
 	CHECK(strstr(err.text, t.spec.id) != NULL);
 	CHECK_EQ(t.s.k.n_runs, 1);

@@ -12,7 +12,7 @@ struct command;
 struct err;
 struct lang;
 
-struct request_values {
+struct order_values {
 	const char *root;
 	const char *image;
 	const char *lang;
@@ -35,8 +35,8 @@ struct request_values {
 	bool no_grace;
 };
 
-struct request {
-	struct request_values v;
+struct order {
+	struct order_values v;
 	struct belljar_task_options task; /* borrows from all of the following */
 	const struct lang *lang;
 	const char **argv;
@@ -49,12 +49,12 @@ struct request {
 };
 
 /* The table of options; ends with an empty row. */
-extern const struct option_row request_options[];
+extern const struct option_row order_options[];
 
-/* Read the command line of `cmd` into a zeroed request. Returns 1, or 0 when only
+/* Read the command line of `cmd` into a zeroed order. Returns 1, or 0 when only
  * help was asked for, or a negative errno with a sentence. To be given to
- * request_fini() in every case. */
-int request_parse(
-	const struct command *cmd, int argc, char **argv, struct request *ret, struct err *err);
+ * order_fini() in every case. */
+int order_parse(
+	const struct command *cmd, int argc, char **argv, struct order *ret, struct err *err);
 
-void request_fini(struct request *r);
+void order_fini(struct order *r);

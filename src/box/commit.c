@@ -1,0 +1,216 @@
+#include "box/commit.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "ipc/pack.h"
+
+/* Guests can nest deeper than what was unpacked; what is unpacked can not. */
+#define DEPTH_MAX (PACK_DEPTH_MAX + 1)
+
+int commit_begin(int dir_fd, char ret_name[COMMIT_NAME_SIZE], int *ret_fd, struct err *err)
+{
+	uint64_t bits;
+
+	if (getrandom(&bits, sizeof(bits), 0) != (ssize_t)sizeof(bits))
+		abort();
+	(void)snprintf(ret_name, COMMIT_NAME_SIZE, ".incoming-%016llx", (unsigned long long)bits);
+	if (mkdirat(dir_fd, ret_name, 0700) < 0)
+		return err_errno(err, "make a directory in the workspace");
+	int fd = openat(dir_fd, ret_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return err_errno(err, "open the new directory");
+	*ret_fd = fd;
+	return 0;
+}
+
+void commit_abort(int dir_fd, const char *name)
+{
+	(void)fd_remove_tree(dir_fd, name);
+}
+
+static const struct dirent *next_entry(DIR *dir)
+{
+	const struct dirent *e;
+
+	do {
+		e = readdir(dir);
+	} while (e && (streq(e->d_name, ".") || streq(e->d_name, "..")));
+	return e;
+}
+
+static int open_dir(int fd, const char *name)
+{
+	return openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+/* What moving does to the workspace, so far as it can be known before. */
+struct effect {
+	uint64_t freed; /* bytes of files that are replaced */
+};
+
+static int look_at(
+	int from, int to, const char *name, struct effect *effect, int depth, struct err *err);
+
+static int look_below(
+	int from, int to, const char *name, struct effect *effect, int depth, struct err *err)
+{
+	AUTO_FD new_dir = open_dir(from, name);
+	AUTO_FD old_dir = open_dir(to, name);
+	CLEANUP(fd_close_dirp) DIR *dir = new_dir < 0 ? NULL : fd_open_dir(new_dir);
+	const struct dirent *e;
+	int r = 0;
+
+	if (!dir || old_dir < 0)
+		return err_errno(err, "open the directory '%.100s'", name);
+	while (r == 0 && (e = next_entry(dir)))
+		r = look_at(new_dir, old_dir, e->d_name, effect, depth + 1, err);
+	return r;
+}
+
+static int look_at(
+	int from, int to, const char *name, struct effect *effect, int depth, struct err *err)
+{
+	struct stat new;
+	struct stat old;
+
+	if (fstatat(from, name, &new, AT_SYMLINK_NOFOLLOW) < 0)
+		return err_errno(err, "look at '%.100s'", name);
+	if (fstatat(to, name, &old, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? 0 : err_errno(err, "look at the old '%.100s'", name);
+	if (S_ISDIR(new.st_mode) != S_ISDIR(old.st_mode))
+		return err_set(err, -EEXIST, "'%.100s' is a %s already", name,
+			S_ISDIR(old.st_mode) ? "directory" : "file");
+	if (!S_ISDIR(new.st_mode)) {
+		effect->freed += (uint64_t)old.st_blocks * 512;
+		return 0;
+	}
+	if (depth >= (int)DEPTH_MAX)
+		return err_set(err, -ELOOP, "'%.100s' is nested too deep", name);
+	return look_below(from, to, name, effect, depth, err);
+}
+
+static int move(int from, int to, const char *name, struct err *err);
+
+static int merge(int from, int to, const char *name, struct err *err)
+{
+	AUTO_FD new_dir = open_dir(from, name);
+	AUTO_FD old_dir = open_dir(to, name);
+	CLEANUP(fd_close_dirp) DIR *dir = new_dir < 0 ? NULL : fd_open_dir(new_dir);
+	const struct dirent *e;
+	int r = 0;
+
+	if (!dir || old_dir < 0)
+		return err_errno(err, "open the directory '%.100s'", name);
+	while (r == 0 && (e = next_entry(dir)))
+		r = move(new_dir, old_dir, e->d_name, err);
+	return r;
+}
+
+static int move(int from, int to, const char *name, struct err *err)
+{
+	struct stat old;
+	bool merges = fstatat(to, name, &old, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(old.st_mode);
+
+	if (merges)
+		return merge(from, to, name, err);
+	return renameat(from, name, to, name) < 0 ? err_errno(err, "move '%.100s'", name) : 0;
+}
+
+static int clear(int dir_fd, const char *but, struct err *err)
+{
+	CLEANUP(fd_close_dirp) DIR *dir = fd_open_dir(dir_fd);
+	const struct dirent *e;
+
+	if (!dir)
+		return err_errno(err, "open the workspace");
+	while ((e = next_entry(dir))) {
+		if (streq(e->d_name, but))
+			continue;
+		int r = unlinkat(dir_fd, e->d_name, 0) == 0 ? 0 : fd_remove_tree(dir_fd, e->d_name);
+		if (r < 0)
+			return err_set(err, r, "remove '%.100s'", e->d_name);
+	}
+	return 0;
+}
+
+static int check_size(int dir_fd, uint64_t freed, uint64_t max_bytes, struct err *err)
+{
+	struct statfs s;
+
+	if (fstatfs(dir_fd, &s) < 0)
+		return err_errno(err, "ask for the size of the workspace");
+	uint64_t used = (uint64_t)(s.f_blocks - s.f_bfree) * (uint64_t)s.f_bsize;
+	if (used - (freed < used ? freed : used) > max_bytes)
+		return err_set(err, -EDQUOT, "the workspace would hold more than %llu bytes",
+			(unsigned long long)max_bytes);
+	return 0;
+}
+
+/* How many bytes the new files take. */
+static uint64_t measure(int fd, int depth)
+{
+	CLEANUP(fd_close_dirp) DIR *dir = fd_open_dir(fd);
+	const struct dirent *e;
+	uint64_t n = 0;
+
+	while (dir && depth < (int)DEPTH_MAX + 1 && (e = next_entry(dir))) {
+		struct stat st;
+
+		if (fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			continue;
+		n += (uint64_t)st.st_blocks * 512;
+		if (!S_ISDIR(st.st_mode))
+			continue;
+		AUTO_FD below = open_dir(fd, e->d_name);
+		n += below < 0 ? 0 : measure(below, depth + 1);
+	}
+	return n;
+}
+
+static int check(int dir_fd, int new_fd, bool clears, uint64_t max_bytes, struct err *err)
+{
+	CLEANUP(fd_close_dirp) DIR *dir = fd_open_dir(new_fd);
+	struct effect effect = { 0 };
+	const struct dirent *e;
+	int r = 0;
+
+	if (!dir)
+		return err_errno(err, "open the new files");
+	if (clears && measure(new_fd, 0) > max_bytes)
+		return err_set(err, -EDQUOT, "the files are more than %llu bytes",
+			(unsigned long long)max_bytes);
+	while (!clears && r == 0 && (e = next_entry(dir)))
+		r = look_at(new_fd, dir_fd, e->d_name, &effect, 0, err);
+	return r < 0 || clears ? r : check_size(dir_fd, effect.freed, max_bytes, err);
+}
+
+int commit_end(int dir_fd, const char *name, bool clears, uint64_t max_bytes, struct err *err)
+{
+	AUTO_FD new_fd = open_dir(dir_fd, name);
+	CLEANUP(fd_close_dirp) DIR *dir = new_fd < 0 ? NULL : fd_open_dir(new_fd);
+	const struct dirent *e;
+
+	if (!dir)
+		return err_errno(err, "open the new files");
+	int r = check(dir_fd, new_fd, clears, max_bytes, err);
+	if (r == 0 && clears)
+		r = clear(dir_fd, name, err);
+	while (r == 0 && (e = next_entry(dir)))
+		r = move(new_fd, dir_fd, e->d_name, err);
+	commit_abort(dir_fd, name); /* what is left are directories that were merged */
+	return r;
+}

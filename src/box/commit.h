@@ -1,0 +1,21 @@
+/* Files into a workspace that others may be using: all of them or none. They are written
+ * to a directory beside the rest first, and moved to where they belong when everything
+ * that could go wrong has been looked at. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+struct err;
+
+/* Make an empty directory for new files below `dir_fd`; its name goes to `ret_name`. */
+#define COMMIT_NAME_SIZE 32
+int commit_begin(int dir_fd, char ret_name[COMMIT_NAME_SIZE], int *ret_fd, struct err *err);
+
+/* Move what it holds to its parent, file by file, replacing what has the same name there;
+ * directories are merged. With `clears`, all that was in the parent goes first. Refused
+ * before anything was changed: -EEXIST for a file in the place of a directory or the other
+ * way round, -EDQUOT when the workspace would then hold more than `max_bytes`. */
+int commit_end(int dir_fd, const char *name, bool clears, uint64_t max_bytes, struct err *err);
+
+/* Forget it. */
+void commit_abort(int dir_fd, const char *name);

@@ -1,0 +1,156 @@
+"""Workspaces that outlive their runs, as the keeper offers them to a server: raw protocol."""
+import os
+import socket
+import struct
+
+import pytest
+
+import wire
+from test_keeper import Keeper, read_all
+
+
+@pytest.fixture
+def keeper(jar):
+    it = Keeper(jar)
+    yield it
+    it.close()
+
+
+def entry(kind, name, data=b"", mode=0o644):
+    """One entry of a pack stream; src/ipc/pack.c is the reference."""
+    return (struct.pack("<cIIQ", kind, mode, len(name), len(data)) + name.encode() + data)
+
+
+def pack(*entries):
+    return b"".join(entries) + struct.pack("<cIIQ", b"E", 0, 0, len(entries))
+
+
+def make(peer, size=1 << 20):
+    name = wire.new_id()
+    peer.send(wire.MAKE_WORKSPACE, wire.text(name) + wire.u64(size))
+    assert peer.expect(wire.WORKSPACE).id == name
+    return name
+
+
+def put(peer, workspace, stream, size=1 << 20, clears=0):
+    run = wire.new_id()
+    peer.send(wire.START, wire.spec(id=run, workspace=workspace, deed=1, takes_files=1,
+                                    clears=clears, workspace_bytes=size))
+    started = peer.expect(wire.STARTED)
+    with socket.socket(fileno=os.dup(started.channels["files"])) as files:
+        try:
+            files.sendall(stream)
+            files.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass  # it refused what came first
+    ended = peer.result()
+    peer.about(wire.ACK, run)
+    return ended
+
+
+def shell(peer, workspace, script, size=1 << 20):
+    run = wire.new_id()
+    peer.send(wire.START, wire.spec("sh", "-c", script, id=run, workspace=workspace,
+                                    workspace_bytes=size))
+    started = peer.expect(wire.STARTED)
+    os.close(started.channels["stdin"])
+    out = read_all(started.channels["stdout"])
+    ended = peer.result()
+    peer.about(wire.ACK, run)
+    return out.decode(), ended
+
+
+def test_files_stay_from_one_run_to_the_next(keeper):
+    with keeper.greet() as peer:
+        workspace = make(peer)
+        assert shell(peer, workspace, "echo 1 >a; mkdir d; echo 2 >d/b; id -u")[0] == "1000\n"
+        assert shell(peer, workspace, "cat a d/b /mnt/data/a; rm a")[0] == "1\n2\n1\n"
+        assert shell(peer, workspace, "ls")[0] == "d\n"
+        other = make(peer)
+        assert shell(peer, other, "ls")[0] == ""
+        assert shell(peer, "", "ls")[0] == ""
+
+
+def test_they_outlive_the_client_and_are_listed(keeper):
+    with keeper.greet() as peer:
+        workspace = make(peer)
+        shell(peer, workspace, "echo kept >a")
+    with keeper.greet() as peer:
+        peer.send(wire.LIST_WORKSPACES)
+        assert peer.expect(wire.WORKSPACES).ids == [workspace]
+        assert shell(peer, workspace, "cat a")[0] == "kept\n"
+        peer.send(wire.DROP_WORKSPACE, wire.text(workspace))
+        peer.send(wire.LIST_WORKSPACES)
+        assert peer.expect(wire.WORKSPACES).ids == []
+        peer.send(wire.START, wire.spec("true", workspace=workspace))
+        assert "no workspace" in peer.expect(wire.REFUSED).text
+
+
+def test_files_go_in_as_a_whole(keeper):
+    with keeper.greet() as peer:
+        workspace = make(peer)
+        good = pack(entry(b"F", "a", b"one"), entry(b"D", "dir", mode=0o755),
+                    entry(b"F", "dir/b", b"two"))
+        assert put(peer, workspace, good).reason == "exit_code_0"
+        assert shell(peer, workspace, "cat a dir/b; ls -A")[0] == "onetwoa\ndir\n"
+        cut = entry(b"F", "a", b"changed") + entry(b"F", "c", b"new")
+        assert put(peer, workspace, cut).reason == "provision_failed"
+        assert shell(peer, workspace, "cat a; ls -A")[0] == "onea\ndir\n"
+
+
+def test_what_is_too_large_changes_nothing(keeper):
+    with keeper.greet() as peer:
+        workspace = make(peer)
+        put(peer, workspace, pack(entry(b"F", "a", b"x" * 600000)))
+        assert put(peer, workspace, pack(entry(b"F", "b", b"y" * 600000))).reason == \
+            "provision_failed"
+        assert shell(peer, workspace, "ls -A; wc -c <a")[0] == "a\n600000\n"
+
+
+def test_a_replaced_file_does_not_count(keeper):
+    with keeper.greet() as peer:
+        workspace = make(peer)
+        put(peer, workspace, pack(entry(b"F", "a", b"x" * 600000)))
+        assert put(peer, workspace, pack(entry(b"F", "a", b"y" * 800000))).reason == "exit_code_0"
+        assert shell(peer, workspace, "head -c 1 a; ls -A")[0] == "ya\n"
+
+
+def test_clearing_replaces_all(keeper):
+    with keeper.greet() as peer:
+        workspace = make(peer)
+        shell(peer, workspace, "echo old >old; ln -s /etc/passwd link; mkdir -p x/y")
+        assert put(peer, workspace, pack(entry(b"F", "new", b"n")), clears=1).reason == \
+            "exit_code_0"
+        assert shell(peer, workspace, "ls -A")[0] == "new\n"
+
+
+def test_all_of_it_comes_out(keeper):
+    with keeper.greet() as peer:
+        workspace = make(peer)
+        shell(peer, workspace, "echo 1 >a; ln -s a link; mkdir -p empty; echo 2 >.hidden")
+        run = wire.new_id()
+        peer.send(wire.START, wire.spec(id=run, workspace=workspace, deed=1, globs=("**",)))
+        started = peer.expect(wire.STARTED)
+        data = read_all(started.channels["capture"])
+        assert peer.result().reason == "exit_code_0"
+        for name in (b"a1\n", b"linka", b"empty", b".hidden2\n"):
+            assert name in data
+        peer.about(wire.ACK, run)
+
+
+def test_its_size_is_a_limit(keeper):
+    with keeper.greet() as peer:
+        workspace = make(peer)
+        for _ in range(2):  # also after there was more room for a moment
+            out, _ = shell(peer, workspace, "head -c 2000000 /dev/zero >big; wc -c <big")
+            assert 900000 < int(out) <= 1 << 20
+            assert put(peer, workspace, pack(entry(b"F", "big", b"small"))).reason == "exit_code_0"
+
+
+@pytest.mark.parametrize("options, words", [
+    ({"workspace": "xyz"}, "workspace id"), ({"deed": 1}, "command where only files"),
+    ({"clears": 1}, "cleared"), ({"deed": 7}, "no deed")])
+def test_nonsense_is_refused(keeper, options, words):
+    with keeper.greet() as peer:
+        peer.send(wire.START, wire.spec("true", **options))
+        assert words in peer.expect(wire.REFUSED).text
