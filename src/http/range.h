@@ -1,0 +1,16 @@
+/* The Range header of a request for a file. Pure. */
+#pragma once
+#include <stdint.h>
+
+enum range_verdict {
+	RANGE_WHOLE,         /* 200: no header */
+	RANGE_PART,          /* 206 */
+	RANGE_UNSATISFIABLE, /* 416, with "Content-Range: bytes *" "/size" */
+};
+
+/* What `header` (NULL: none) asks of a file of `file_size` bytes: "bytes=a-b", "bytes=a-" or
+ * "bytes=-n", the last n. An end behind the file's is cut. Everything else (several ranges, an
+ * end before its start, a start behind the file, another unit, garbage) can not be satisfied.
+ * The outputs are set for all but RANGE_UNSATISFIABLE. */
+enum range_verdict range_parse(
+	const char *header, uint64_t file_size, uint64_t *ret_offset, uint64_t *ret_size);

@@ -1,0 +1,130 @@
+/* The server as a whole: how many it takes, and how it ends. */
+#include <stdatomic.h>
+
+#include "http/sample.h"
+#include "lib/test.h"
+
+#define HOST "Host: x\r\n"
+
+static atomic_int n_gone;
+static atomic_int n_released;
+
+/* Everything that a request says about itself. */
+static void handle_tell(struct exchange *x)
+{
+	const char *custom = exchange_header(x, "x-custom");
+	const char *q = exchange_query(x, "q");
+	const char *name = "";
+	const char *value = "";
+	bool has_second = exchange_query_at(x, 1, &name, &value);
+
+	exchange_reply_json(x, 200,
+		json_pack("{s:s, s:s, s:s, s:s, s:s*, s:s*, s:s*, s:s}", "method",
+			exchange_method(x), "path", exchange_path(x), "id", exchange_param(x, "id"),
+			"raw", exchange_param_raw(x, "id"), "custom", custom, "q", q, "second",
+			has_second ? value : NULL, "peer", exchange_peer(x)));
+}
+
+/* Those who are answered later wait here, in the order they came. */
+static struct exchange *waiting[8];
+static size_t n_waiting;
+
+static void on_gone(struct exchange *x, void *ctx)
+{
+	(void)ctx;
+	n_gone++;
+	CHECK(exchange_is_gone(x));
+	for (size_t i = 0; i < n_waiting; i++)
+		if (waiting[i] == x)
+			waiting[i] = waiting[--n_waiting];
+	exchange_reply_bytes(x, 200, NULL, NULL, 0); /* goes nowhere */
+}
+
+static void on_release(void *data)
+{
+	(void)data;
+	n_released++;
+}
+
+static void handle_wait(struct exchange *x)
+{
+	exchange_on_gone(x, on_gone, NULL);
+	exchange_set_data(x, waiting, on_release);
+	waiting[n_waiting++] = x;
+}
+
+static void wait_for(struct sample *s, size_t n)
+{
+	for (int i = 0; i < 1000 && *(volatile size_t *)&n_waiting != n; i++)
+		(void)usleep(5000);
+	(void)s;
+	CHECK_EQ(n_waiting, n);
+}
+
+static const struct route routes[] = {
+	{ .method = "GET", .pattern = "/tell/{id}", .handle = handle_tell },
+	{ .method = "GET", .pattern = "/wait", .handle = handle_wait },
+	{ 0 },
+};
+static const struct route *const tables[] = { routes, NULL };
+
+#define SERVER(name, ...) SAMPLE(name, .routes = tables, __VA_ARGS__)
+
+TEST(there_is_a_limit_to_connections)
+{
+	SERVER(s, .idle_sec = 9, .max_connections = 2);
+	AUTO_FD a = client_connect(&s);
+	CLEANUP(close_fdp) int b __attribute__((unused)) = client_connect(&s);
+	RESPONSE(r);
+
+	client_ask(&s, "GET /tell/1 HTTP/1.1\r\n" HOST "\r\n", &r);
+	CHECK_EQ(r.status, 503);
+	close_fdp(&a);
+	/* The place is free a moment later. */
+	for (int i = 0; i < 100 && r.status != 200; i++) {
+		(void)usleep(10000);
+		client_ask(&s, "GET /tell/1 HTTP/1.1\r\n" HOST "\r\n", &r);
+	}
+	CHECK_EQ(r.status, 200);
+}
+
+static void stop_listening(struct sample *s)
+{
+	http_stop_listening(s->server);
+}
+
+TEST(those_who_are_here_may_stay_when_listening_stops)
+{
+	SERVER(s, .idle_sec = 9);
+	AUTO_FD fd = client_connect(&s);
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(http_port(s.server)) };
+	AUTO_FD late = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	RESPONSE(r);
+
+	client_send(fd, "GET /tell/1 HTTP/1.1\r\n" HOST "\r\n");
+	client_read_response(fd, true, &r);
+	sample_call(&s, stop_listening);
+	client_send(fd, "GET /tell/2 HTTP/1.1\r\n" HOST "\r\n");
+	client_read_response(fd, true, &r);
+	CHECK_EQ(r.status, 200);
+	(void)inet_pton(AF_INET, "127.0.0.1", &to.sin_addr);
+	CHECK(connect(late, (const struct sockaddr *)&to, sizeof(to)) < 0);
+}
+
+TEST(closing_tells_those_who_work_on_an_answer)
+{
+	AUTO_FD fd = -1;
+
+	n_gone = 0;
+	{
+		SERVER(s, .idle_sec = 9);
+		fd = client_connect(&s);
+		client_send(fd, "GET /wait HTTP/1.1\r\n" HOST "\r\n");
+		wait_for(&s, 1);
+	}
+	CHECK_EQ(n_gone, 1);
+	CHECK(client_is_closed(fd));
+}
+
+TESTS(UNIT(there_is_a_limit_to_connections), UNIT(those_who_are_here_may_stay_when_listening_stops),
+	UNIT(closing_tells_those_who_work_on_an_answer))
