@@ -1,0 +1,33 @@
+/* Who is asking: from the values of two headers to an identity. Knows nothing of HTTP. The
+ * server has one `struct auth`, on its loop thread.
+ *
+ * For one user: the key of SANDBOX_API_KEY, or of <root>/api_key, which is made at the first
+ * start; the user is "single_user" and an admin. For many: the users file, tokens (token.h),
+ * or both. */
+#pragma once
+#include <stdbool.h>
+
+#include "base/cleanup.h"
+#include "core/identity.h"
+
+struct auth;
+struct err;
+struct settings;
+
+#define AUTH_SINGLE_USER "single_user"
+
+/* `c` must outlive it. Returns 0 with an object the caller must auth_free(). */
+int auth_open(const struct settings *c, struct auth **ret, struct err *err);
+void auth_free(struct auth *a);
+
+/* The values of the headers X-API-KEY and Authorization, either may be NULL. With both, the
+ * first counts. "Bearer x" and "X-API-KEY x" are understood; an x that is not like a.b.c is
+ * a key. Returns 0, -ENOENT without credentials, or -EACCES for wrong ones: both are a 401.
+ * Takes the same time for any wrong key of one length. */
+int auth_check(
+	struct auth *a, const char *api_key, const char *authorization, struct identity *ret);
+
+/* The one key there is, for whoever starts the server; NULL when there are users. */
+const char *auth_single_key(const struct auth *a);
+
+DEFINE_CLEANUP(struct auth, auth_free)

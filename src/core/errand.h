@@ -1,0 +1,30 @@
+/* One thing done to the files of a session, in a box of its own that executes no guest:
+ * files go in, all of them or none, or files come out. Errands of a session are run one after
+ * the other. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/feeder.h"
+
+struct errand;
+struct session;
+
+struct errand_plan {
+	feeder_fn *feed; /* writes a whole pack stream; NULL: nothing goes in */
+	void *feed_ctx;
+	bool clears;    /* what was there goes */
+	int capture_fd; /* a file that gets everything there is; taken; -1 for none */
+	uint64_t capture_max;
+};
+
+/* `r` is 0, -ENOSPC when the workspace can not hold it, -ECONNRESET when the keeper is gone, or
+ * what `feed` returned; `text` says it in words. `n_bytes` came out. */
+typedef void errand_cb(void *ctx, int r, const char *text, uint64_t n_bytes);
+
+void errand_start(
+	struct session *session, const struct errand_plan *plan, errand_cb *done, void *ctx);
+
+/* The session ends: what waits is told -ECANCELED, and what is under way is hurried; the
+ * session must wait for it. */
+void errand_cancel_all(struct session *session);

@@ -1,0 +1,243 @@
+#include "core/queue.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/str.h"
+
+struct queue_user {
+	struct queue_user *next;
+	char name[QUEUE_USER_MAX + 1];
+	struct queue_entry *first;
+	struct queue_entry **last;
+	size_t n_waiting;
+	size_t n_active;
+};
+
+void queue_init(struct queue *q, size_t max_active, size_t max_active_per_user)
+{
+	*q = (struct queue){ .max_active = max_active, .max_active_per_user = max_active_per_user };
+	q->users_end = &q->users;
+}
+
+void queue_fini(struct queue *q)
+{
+	while (q->users) {
+		struct queue_user *u = q->users;
+
+		q->users = u->next;
+		free(u);
+	}
+	q->users_end = &q->users;
+	q->served = NULL;
+}
+
+static struct queue_user *find(const struct queue *q, const char *user)
+{
+	for (struct queue_user *u = q->users; u; u = u->next) {
+		if (streq(u->name, user))
+			return u;
+	}
+	return NULL;
+}
+
+static void append(struct queue *q, struct queue_user *u)
+{
+	u->next = NULL;
+	*q->users_end = u;
+	q->users_end = &u->next;
+}
+
+static void unlink_user(struct queue *q, struct queue_user *u)
+{
+	for (struct queue_user **at = &q->users; *at; at = &(*at)->next) {
+		if (*at != u)
+			continue;
+		*at = u->next;
+		if (!*at)
+			q->users_end = at;
+		return;
+	}
+}
+
+static struct queue_user *find_or_add(struct queue *q, const char *user)
+{
+	struct queue_user *u = find(q, user);
+
+	if (u)
+		return u;
+	u = xnew(struct queue_user);
+	(void)snprintf(u->name, sizeof(u->name), "%s", user);
+	u->last = &u->first;
+	append(q, u);
+	return u;
+}
+
+/* Users who neither wait nor run are forgotten. */
+static void forget_if_idle(struct queue *q, struct queue_user *u)
+{
+	if (u->n_waiting > 0 || u->n_active > 0)
+		return;
+	if (q->served == u)
+		q->served = NULL;
+	unlink_user(q, u);
+	free(u);
+}
+
+/* Whoever had a turn goes to the end of the line, but only when the next one is taken: users who
+ * come in between have not had theirs, and stand before them. */
+static void send_to_end(struct queue *q)
+{
+	if (!q->served)
+		return;
+	unlink_user(q, q->served);
+	append(q, q->served);
+	q->served = NULL;
+}
+
+static void serve(struct queue *q, struct queue_user *u)
+{
+	send_to_end(q);
+	u->n_active++;
+	q->n_active++;
+	q->served = u;
+}
+
+size_t queue_waiting_of(const struct queue *q, const char *user)
+{
+	const struct queue_user *u = find(q, user);
+
+	return u ? u->n_waiting : 0;
+}
+
+size_t queue_active_of(const struct queue *q, const char *user)
+{
+	const struct queue_user *u = find(q, user);
+
+	return u ? u->n_active : 0;
+}
+
+static bool user_has_room(const struct queue *q, const struct queue_user *u)
+{
+	return !u || q->max_active_per_user == 0 || u->n_active < q->max_active_per_user;
+}
+
+static bool anybody_could_start(const struct queue *q)
+{
+	for (const struct queue_user *u = q->users; u; u = u->next) {
+		if (u->first && user_has_room(q, u))
+			return true;
+	}
+	return false;
+}
+
+bool queue_has_room(const struct queue *q, const char *user)
+{
+	return q->n_active < q->max_active && user_has_room(q, find(q, user)) &&
+	       !anybody_could_start(q);
+}
+
+void queue_push(struct queue *q, struct queue_entry *e, const char *user, uint64_t now_ns)
+{
+	struct queue_user *u = find_or_add(q, user);
+
+	*e = (struct queue_entry){ .user = u, .since_ns = now_ns };
+	*u->last = e;
+	u->last = &e->next;
+	u->n_waiting++;
+	q->n_waiting++;
+}
+
+static void unlink_entry(struct queue *q, struct queue_entry *e)
+{
+	struct queue_user *u = e->user;
+
+	for (struct queue_entry **at = &u->first; *at; at = &(*at)->next) {
+		if (*at != e)
+			continue;
+		*at = e->next;
+		if (!*at)
+			u->last = at;
+		break;
+	}
+	e->user = NULL;
+	e->next = NULL;
+	u->n_waiting--;
+	q->n_waiting--;
+}
+
+struct queue_entry *queue_pop(struct queue *q)
+{
+	if (q->n_active >= q->max_active)
+		return NULL;
+	send_to_end(q);
+	for (struct queue_user *u = q->users; u; u = u->next) {
+		if (!u->first || !user_has_room(q, u))
+			continue;
+		struct queue_entry *e = u->first;
+		unlink_entry(q, e);
+		serve(q, u);
+		return e;
+	}
+	return NULL;
+}
+
+void queue_remove(struct queue *q, struct queue_entry *e)
+{
+	struct queue_user *u = e->user;
+
+	if (!u)
+		return;
+	unlink_entry(q, e);
+	forget_if_idle(q, u);
+}
+
+void queue_begin(struct queue *q, const char *user)
+{
+	serve(q, find_or_add(q, user));
+}
+
+void queue_end(struct queue *q, const char *user)
+{
+	struct queue_user *u = find(q, user);
+
+	if (!u || u->n_active == 0)
+		return;
+	u->n_active--;
+	q->n_active--;
+	forget_if_idle(q, u);
+}
+
+struct queue_entry *queue_oldest(const struct queue *q)
+{
+	struct queue_entry *oldest = NULL;
+
+	for (const struct queue_user *u = q->users; u; u = u->next) {
+		if (u->first && (!oldest || u->first->since_ns < oldest->since_ns))
+			oldest = u->first;
+	}
+	return oldest;
+}
+
+/* Its place in its user's line is the round in which it comes; those who stand before its user
+ * have had one turn more by then. */
+size_t queue_position(const struct queue *q, const struct queue_entry *e)
+{
+	bool is_before = true;
+	size_t round = 0;
+	size_t n = 0;
+
+	if (!e->user)
+		return 0;
+	for (const struct queue_entry *i = e->user->first; i && i != e; i = i->next)
+		round++;
+	for (const struct queue_user *u = q->users; u; u = u->next) {
+		if (u == e->user) {
+			is_before = u == q->served;
+			continue;
+		}
+		size_t turns = round + (is_before && u != q->served);
+		n += u->n_waiting < turns ? u->n_waiting : turns;
+	}
+	return n + round;
+}

@@ -1,0 +1,212 @@
+#include "core/quota.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/date.h"
+#include "base/str.h"
+#include "core/metrics.h"
+#include "core/problem.h"
+#include "core/run.h"
+#include "core/service.h"
+#include "store/record.h"
+
+static int refuse_queue(
+	struct run *run, struct problem *p, const char *reason, const char *scope, uint64_t limit)
+{
+	const struct settings *c = run->service->settings;
+	uint64_t retry = c->queue_ttl_sec > 0 ? c->queue_ttl_sec : 1;
+
+	metrics_add(run->service->metrics, METRIC_QUEUE_FULL,
+		METRICS_LABELS("orchestrator", run->policy.runtime, "queue_full"), 1);
+	(void)problem_set(p, "queue_full", "Sandbox run queue is full");
+	p->retry_after = retry;
+	problem_add(p, "retry_after", json_integer((json_int_t)retry));
+	problem_add(p, "reason", json_string(reason));
+	problem_add(p, "quota_scope", json_string(scope));
+	problem_add(p, "limit", json_integer((json_int_t)limit));
+	return -1;
+}
+
+static int check_queue(struct run *run, struct problem *p)
+{
+	const struct service *s = run->service;
+	const struct settings *c = s->settings;
+	const char *user = run->row.user_id;
+
+	if (c->queue_max_length == 0)
+		return refuse_queue(run, p, "queue_capacity_exceeded", "global", 0);
+	if (s->is_up && queue_has_room(&s->queue, user))
+		return 0;
+	if (s->queue.n_waiting >= c->queue_max_length)
+		return refuse_queue(
+			run, p, "queue_capacity_exceeded", "global", c->queue_max_length);
+	if (c->queue_max_per_user && queue_waiting_of(&s->queue, user) >= c->queue_max_per_user)
+		return refuse_queue(
+			run, p, "user_queue_quota_exceeded", "user_id", c->queue_max_per_user);
+	return 0;
+}
+
+struct check {
+	struct run *run;
+	quota_cb *done;
+	void *ctx;
+};
+
+static int exceeded(struct problem *p, const char *quota, uint64_t used, uint64_t limit)
+{
+	uint64_t now_sec = clock_realtime_ns() / 1000000000;
+
+	(void)problem_set(p, "quota_exceeded", "%s: %llu of %llu are used up", quota,
+		(unsigned long long)used, (unsigned long long)limit);
+	problem_add(p, "quota", json_string(quota));
+	problem_add(p, "used", json_integer((json_int_t)used));
+	problem_add(p, "limit", json_integer((json_int_t)limit));
+	p->retry_after = 86400 - now_sec % 86400; /* days are those of UTC */
+	return -1;
+}
+
+static int check_day(const struct settings *c, const struct daily_row *row, struct problem *p)
+{
+	uint64_t cpu_sec = (uint64_t)row->cpu_us / 1000000;
+	uint64_t artifact_mb = (uint64_t)row->artifact_bytes >> 20;
+
+	if (c->cpu_sec_per_day && cpu_sec >= c->cpu_sec_per_day)
+		return exceeded(p, "cpu_seconds_per_day", cpu_sec, c->cpu_sec_per_day);
+	if (c->artifact_mb_per_day && artifact_mb >= c->artifact_mb_per_day)
+		return exceeded(p, "artifact_mb_per_day", artifact_mb, c->artifact_mb_per_day);
+	return 0;
+}
+
+static void finish(struct check *k, struct problem *p)
+{
+	/* Last, since meanwhile others may have come. */
+	if (!p->status)
+		(void)check_queue(k->run, p);
+	k->done(k->ctx, p);
+	problem_fini(p);
+	free(k);
+}
+
+static void on_usage(void *ctx, int r, const void *data)
+{
+	struct check *k = ctx;
+	const struct usage_row *row = data;
+	const struct settings *c = k->run->service->settings;
+	struct problem p = { 0 };
+
+	k->run->service->n_pending--;
+	if (r == 0 && (uint64_t)row->artifact_bytes >= c->max_artifact_user_mb << 20)
+		(void)exceeded(&p, "artifact_bytes", (uint64_t)row->artifact_bytes,
+			c->max_artifact_user_mb << 20);
+	else if (r < 0 && r != -ENOENT)
+		(void)problem_set(&p, "store_unavailable", "quotas could not be looked up");
+	finish(k, &p);
+}
+
+/* A run that keeps no files is not held up by those of others. */
+static void check_artifacts(struct check *k)
+{
+	struct usage_row key = { .user_id = k->run->row.user_id };
+	struct problem p = { 0 };
+
+	if (json_array_size(k->run->request.capture_patterns) == 0) {
+		finish(k, &p);
+		return;
+	}
+	k->run->service->n_pending++;
+	store_get(k->run->service->store, &usage_table, &key, on_usage, k);
+}
+
+static void on_day(void *ctx, int r, const void *data)
+{
+	struct check *k = ctx;
+	struct problem p = { 0 };
+
+	k->run->service->n_pending--;
+	if (r == 0)
+		(void)check_day(k->run->service->settings, data, &p);
+	else if (r != -ENOENT)
+		(void)problem_set(&p, "store_unavailable", "quotas could not be looked up");
+	if (p.status)
+		finish(k, &p);
+	else
+		check_artifacts(k);
+}
+
+void quota_check(struct run *run, quota_cb *done, void *ctx)
+{
+	const struct settings *c = run->service->settings;
+	struct check *k = xnew(struct check);
+	char day[DATE_DAY_SIZE + 1];
+
+	*k = (struct check){ .run = run, .done = done, .ctx = ctx };
+	if (!c->cpu_sec_per_day && !c->artifact_mb_per_day) {
+		check_artifacts(k);
+		return;
+	}
+	date_format_day(clock_realtime_ns(), day);
+	struct daily_row key = { .user_id = run->row.user_id, .day = day };
+	run->service->n_pending++;
+	store_get(run->service->store, &daily_table, &key, on_day, k);
+}
+
+struct room {
+	struct run *run;
+	quota_room_cb *done;
+	void *ctx;
+};
+
+static void on_room(void *ctx, int r, const void *data)
+{
+	AUTO_FREE struct room *m = ctx;
+	const struct usage_row *row = data;
+	uint64_t most = m->run->service->settings->max_artifact_user_mb << 20;
+	uint64_t used = r == 0 ? (uint64_t)row->artifact_bytes : 0;
+
+	m->run->service->n_pending--;
+	m->done(m->ctx, used < most ? most - used : 0);
+}
+
+void quota_artifact_room(struct run *run, quota_room_cb *done, void *ctx)
+{
+	struct usage_row key = { .user_id = run->row.user_id };
+	struct room *m = xnew(struct room);
+
+	*m = (struct room){ .run = run, .done = done, .ctx = ctx };
+	run->service->n_pending++;
+	store_get(run->service->store, &usage_table, &key, on_room, m);
+}
+
+void quota_count_run(struct store_batch *b, const char *user, uint64_t now_ns)
+{
+	char day[DATE_DAY_SIZE + 1];
+	struct usage_row usage = { .user_id = (char *)user };
+	struct daily_row daily = { .user_id = (char *)user, .day = day };
+
+	date_format_day(now_ns, day);
+	store_batch_add(b, &usage_table, &usage, "runs_count", 1);
+	store_batch_add(b, &daily_table, &daily, "runs_count", 1);
+}
+
+void quota_count_end(struct store_batch *b, const struct run_row *row)
+{
+	char day[DATE_DAY_SIZE + 1];
+	struct usage_row usage = { .user_id = row->user_id };
+	struct daily_row daily = { .user_id = row->user_id, .day = day };
+
+	date_format_day(clock_realtime_ns(), day);
+	store_batch_add(b, &usage_table, &usage, "log_bytes", row->log_bytes);
+	store_batch_add(b, &usage_table, &usage, "artifact_bytes", row->artifact_bytes);
+	store_batch_add(b, &daily_table, &daily, "cpu_us", row->cpu_us);
+	store_batch_add(b, &daily_table, &daily, "artifact_bytes", row->artifact_bytes);
+}
+
+void quota_count_removed(struct store_batch *b, const struct run_row *row)
+{
+	struct usage_row usage = { .user_id = row->user_id };
+
+	store_batch_add(b, &usage_table, &usage, "artifact_bytes", -row->artifact_bytes);
+}

@@ -1,0 +1,72 @@
+/* What somebody asks for: the body of a request for a session or a run, checked against one
+ * table of fields. The same form is stored with a run that waits, so that a server which
+ * comes back can still execute it. */
+#pragma once
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/cleanup.h"
+#include "core/upload.h"
+
+struct problem;
+
+#define REQUEST_TEXT_MAX    256u /* characters of a name, an id, a label */
+#define REQUEST_IMAGE_MAX   255u
+#define REQUEST_COMMAND_MAX 4096u /* arguments */
+#define REQUEST_FILES_MAX   256u
+#define REQUEST_LABELS_MAX  64u
+#define REQUEST_GLOBS_MAX   64u
+#define REQUEST_GLOB_MAX    1024u /* bytes of a capture pattern */
+#define REQUEST_PATCH_MAX   (1u << 20)
+
+enum request_kind {
+	REQUEST_SESSION,
+	REQUEST_RUN,
+};
+
+/* Texts and values belong to `body`. NULL, 0 or false where nothing was sent. */
+struct request {
+	json_t *body; /* only fields we know, at any depth, without nulls and zeros */
+	const char *spec_version;
+	const char *session_id;
+	const char *base_image;
+	const char *runtime;
+	const char *network_policy;
+	const char *trust_level;
+	const char *persona_id;
+	const char *workspace_id;
+	const char *workspace_group_id;
+	const char *scope_snapshot_id;
+	const json_t *command; /* array of texts */
+	const json_t *env;     /* object of texts */
+	const json_t *labels;  /* object of texts */
+	const json_t *capture_patterns;
+	const json_t *files;
+	const json_t *git;
+	uint64_t cpu_milli;
+	uint64_t memory_mb;
+	uint64_t timeout_sec;
+	uint64_t startup_timeout_sec;
+	bool interactive;
+	uint64_t stdin_max_bytes;
+	uint64_t stdin_max_frame_bytes;
+	uint64_t stdin_bps;
+	uint64_t stdin_idle_timeout_sec;
+	uint64_t resume_from_seq;
+};
+
+/* Check `body` (borrowed). Returns 0, or -1 with a problem that names the field. */
+int request_parse(
+	const json_t *body, enum request_kind kind, struct request *ret, struct problem *problem);
+void request_fini(struct request *r);
+
+/* SHA-256 over the canonical form of the request with every default filled in: equal for
+ * requests that mean the same. */
+void request_fingerprint(const struct request *r, enum request_kind kind, char ret[65]);
+
+/* The inline files, decoded. The caller frees `*ret` and everything in it with
+ * request_free_files(). At most `max_bytes` together. */
+int request_decode_files(const struct request *r, uint64_t max_bytes, struct upload_inline **ret,
+	size_t *ret_n, struct problem *problem);
+void request_free_files(struct upload_inline *files, size_t n);

@@ -1,0 +1,62 @@
+#include "core/request.h"
+
+#include <stdlib.h>
+
+#include "base/base64.h"
+#include "base/str.h"
+#include "core/problem.h"
+#include "core/request_private.h"
+
+void request_free_files(struct upload_inline *files, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		free((void *)files[i].data);
+	free(files);
+}
+
+/* How many bytes a text stands for, if it is base64: to know before there is room for them. */
+static size_t decoded_size(const json_t *text)
+{
+	const char *chars = json_string_value(text);
+	size_t size = json_string_length(text);
+	size_t n = BASE64_BYTES_SIZE(size);
+
+	for (; n > 0 && size > 0 && chars[size - 1] == '='; size--)
+		n--;
+	return n;
+}
+
+static int decode_file(const json_t *item, uint64_t max_bytes, size_t i, struct upload_inline *ret,
+	struct problem *problem)
+{
+	const json_t *text = json_object_get(item, "content_b64");
+
+	if (decoded_size(text) > max_bytes)
+		return problem_set(problem, "payload_too_large",
+			"the inline files are larger than their limit, from index %zu on", i);
+	uint8_t *data = xcalloc(1, BASE64_BYTES_SIZE(json_string_length(text)) + 1);
+	ret->path = json_string_value(json_object_get(item, "path"));
+	ret->data = data;
+	if (base64_decode(json_string_value(text), json_string_length(text), data, &ret->size) < 0)
+		return request_refuse_file(problem, i, "content_b64 is not valid base64");
+	return 0;
+}
+
+int request_decode_files(const struct request *r, uint64_t max_bytes, struct upload_inline **ret,
+	size_t *ret_n, struct problem *problem)
+{
+	size_t n = json_array_size(r->files);
+	struct upload_inline *files = xcalloc(n + 1, sizeof(*files));
+
+	for (size_t i = 0; i < n; i++) {
+		if (decode_file(json_array_get(r->files, i), max_bytes, i, &files[i], problem) <
+			0) {
+			request_free_files(files, n);
+			return -1;
+		}
+		max_bytes -= files[i].size;
+	}
+	*ret = files;
+	*ret_n = n;
+	return 0;
+}

@@ -1,0 +1,146 @@
+/* Runs: one execution of a command, from the moment it is accepted until how it ended is
+ * stored. A live run is an object here; what is over is a row of the store and a directory.
+ *
+ *   create: check -> policy -> idempotency -> quotas and queue -> stored and queued
+ *   start:  spec to the runtime, files in, output to the stream
+ *   end:    output drained, artifacts unpacked, "end" frame, stored, result acknowledged
+ *
+ * A run is accepted when it is stored, and over when its end is. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "core/phase.h"
+#include "core/policy.h"
+#include "core/queue.h"
+#include "core/request.h"
+#include "core/upload.h"
+#include "store/record.h"
+
+struct collector;
+struct identity;
+struct job;
+struct problem;
+struct run;
+struct service;
+struct session;
+struct stream;
+
+/* Somebody waits for the end of a run. */
+struct run_waiter {
+	struct run_waiter *next;
+	void (*over)(struct run_waiter *w, struct run *run); /* it was taken off the list */
+};
+
+/* Limits of what people may type into a run, and what they have used up. */
+struct run_input {
+	int fd; /* -1: none, or closed */
+	uint64_t max_bytes, max_frame_bytes, bytes_per_sec, idle_sec;
+	uint64_t n_bytes;
+	double tokens; /* bytes that may come now */
+	uint64_t last_ns;
+	char *pending; /* accepted, not yet taken by the guest */
+	size_t n_pending;
+	uv_poll_t *poll; /* while something is pending */
+	bool closes;     /* once nothing is */
+};
+
+struct run {
+	struct run *next;
+	struct service *service;
+	struct run_row row;
+	enum phase phase;
+	struct session *session; /* NULL: one-shot */
+	struct request request;
+	struct policy policy;
+	struct upload_inline *files;
+	size_t n_files;
+	struct queue_entry waiting;
+	bool holds_slot; /* counted as active in the queue */
+
+	int dir_fd;
+	struct stream *stream;
+	struct job *job;
+	int out_fd, err_fd; /* not yet given to the stream */
+	struct run_input input;
+	struct collector *capture;
+	uv_timer_t *linger; /* gives up on output that does not end */
+
+	uint64_t accepted_ns; /* CLOCK_MONOTONIC */
+	uint64_t started_ns;  /* likewise; 0: not yet */
+	bool has_result;
+	struct result result;
+	bool is_drained;
+	bool is_captured;
+	bool is_settling; /* its end is being stored */
+	bool cancels;     /* somebody asked for its end */
+	unsigned n_work;  /* threads at work for it */
+	struct run_waiter *waiters;
+};
+
+typedef void run_cb(void *ctx, struct run *run, struct problem *problem);
+
+struct run_wish {
+	const struct request *request; /* copied */
+	const struct identity *who;
+	const char *idempotency_key; /* may be NULL */
+	const char *source;
+	const char *trace_id; /* may be NULL */
+};
+
+/* Accept a run. With a key that was used before, `replayed` says so, with the row as it is
+ * now: the run itself may be over. Exactly one of both is called. */
+typedef void run_replayed_cb(void *ctx, const struct run_row *row);
+void run_create(struct service *s, const struct run_wish *wish, run_cb *done,
+	run_replayed_cb *replayed, void *ctx);
+
+/* The live run of this id, if it belongs to `who` (NULL: anybody's). */
+struct run *run_find(struct service *s, const char *id, const struct identity *who);
+
+/* Its row, live or stored. `row` is NULL with a problem. */
+typedef void run_row_cb(void *ctx, const struct run_row *row, struct problem *problem);
+void run_get(
+	struct service *s, const char *id, const struct identity *who, run_row_cb *done, void *ctx);
+
+/* End it. False when it is over, or ending already. */
+bool run_cancel(struct run *run);
+
+/* Hear of its end. */
+void run_wait(struct run *run, struct run_waiter *w);
+void run_unwait(struct run *run, struct run_waiter *w);
+
+/* Let one go that waits for an approval, or refuse it. -ENOENT: it does not wait. */
+int run_approve(struct run *run, bool approved, const char *by);
+
+/* Execute it now. */
+void run_launch(struct run *run);
+
+/* The queue gave it its turn: that is stored first, so that nobody executes it again. */
+void run_take_turn(struct run *run);
+
+/* It waited for too long. */
+void run_expire(struct run *run);
+
+/* After a restart: a run that the store says is not over. */
+void run_recover(struct service *s, const struct run_row *row);
+/* ... and then, when the runtime is up, which of them it knows. */
+void run_match(struct service *s, const char (*ids)[RUN_ID_SIZE + 1], size_t n);
+
+/* For service.c: release a run whose end is stored, or whose server ends. */
+void run_free(struct run *run);
+
+/* Input of a person, run_input.c. `reason` of a violation goes to the stream as the protocol
+ * says; what is within the limits is taken all the same. */
+void run_input_write(struct run *run, const void *data, size_t size);
+void run_input_close(struct run *run);
+void run_input_open(struct run *run, int fd);
+void run_input_tick(struct run *run, uint64_t now_ns);
+void run_input_fini(struct run *run);
+
+/* run_json.c: as answers show it. */
+json_t *run_json(const struct service *s, const struct run_row *row);
+/* ... and in the admin's lists. */
+json_t *run_json_admin(const struct run_row *row);
+/* resource_usage of a run that is over. */
+char *run_usage_text(const struct run *run, uint64_t artifact_bytes, uint64_t n_skipped);

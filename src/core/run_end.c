@@ -1,0 +1,334 @@
+/* The end of a run: its output is drained, its files are unpacked, the last frame says how
+ * it ended, and then that is stored. Only after that is the result acknowledged, so that a
+ * server which dies on the way finds it again. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/date.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "core/artifact.h"
+#include "core/audit.h"
+#include "core/collector.h"
+#include "core/feeder.h"
+#include "core/metrics.h"
+#include "core/quota.h"
+#include "core/run_private.h"
+#include "core/service.h"
+#include "core/stream.h"
+
+/* Every process of the guest is dead when we hear of its end, and so its pipes end at once.
+ * Should one not, it is not waited for. */
+#define LINGER_MS 3000
+
+/* What is left of the output after a result is read by now, or never. */
+void run_stop_linger(struct run *run)
+{
+	if (!run->linger)
+		return;
+	(void)uv_timer_stop(run->linger);
+	uv_close((uv_handle_t *)run->linger, (uv_close_cb)free);
+	run->linger = NULL;
+}
+
+static void on_linger(uv_timer_t *timer)
+{
+	struct run *run = timer->data;
+
+	log_warn("run %s is over, and its output does not end", run->row.id);
+	run_stop_linger(run);
+	stream_finish(run->stream);
+	if (run->capture) {
+		collector_free(TAKE(run->capture));
+		run->is_captured = true;
+		run_check_over(run);
+	}
+}
+
+static void start_linger(struct run *run)
+{
+	run->linger = xnew(uv_timer_t);
+	(void)uv_timer_init(run->service->loop, run->linger);
+	run->linger->data = run;
+	(void)uv_timer_start(run->linger, on_linger, LINGER_MS, 0);
+}
+
+void run_on_drained(void *ctx)
+{
+	struct run *run = ctx;
+
+	run->is_drained = true;
+	run_check_over(run);
+}
+
+void run_on_stream_failed(void *ctx, int r)
+{
+	struct run *run = ctx;
+
+	(void)log_error(r, "output of run %s can not be kept: %s", run->row.id, strerror(-r));
+}
+
+static void give_back_slot(struct run *run)
+{
+	if (!run->holds_slot)
+		return;
+	run->holds_slot = false;
+	queue_end(&run->service->queue, run->row.user_id);
+}
+
+void run_end(struct run *run, const struct result *result)
+{
+	if (run->has_result)
+		return;
+	run->has_result = true;
+	run->result = *result;
+	give_back_slot(run);
+	run_input_fini(run);
+	if (run->stream) {
+		run_attach_output(run);
+		run->is_drained = stream_is_drained(run->stream);
+	} else {
+		run->is_drained = true;
+	}
+	if (!run->capture)
+		run->is_captured = true;
+	if (!run->is_drained || !run->is_captured)
+		start_linger(run);
+	service_dispatch(run->service);
+	run_check_over(run);
+}
+
+void run_end_without(struct run *run, enum reason reason, const char *code, const char *message)
+{
+	struct result result = {
+		.reason = reason,
+		.exit_code = -1,
+		.usage = { USAGE_UNKNOWN, USAGE_UNKNOWN, USAGE_UNKNOWN, USAGE_UNKNOWN,
+			USAGE_UNKNOWN, 0 },
+	};
+
+	result.ended_ns = clock_realtime_ns();
+	(void)snprintf(result.message, sizeof(result.message), "%s", message);
+	run_set_text(&run->row.reason_code, code);
+	run_end(run, &result);
+}
+
+/* --- artifacts, in a thread --- */
+
+struct harvest {
+	struct run *run;
+	int dir_fd;
+	struct artifact_limits limits;
+	struct artifact_summary summary;
+};
+
+static int unpack(void *ctx, int fd, struct err *err)
+{
+	struct harvest *h = ctx;
+
+	(void)fd;
+	return artifact_unpack(h->dir_fd, &h->limits, &h->summary, err);
+}
+
+static void settle(struct run *run, const struct artifact_summary *artifacts);
+
+static void on_unpacked(void *ctx, int r, const struct err *err)
+{
+	AUTO_FREE struct harvest *h = ctx;
+	struct run *run = h->run;
+
+	run->n_work--;
+	if (r < 0)
+		(void)log_error(
+			r, "cannot keep the artifacts of run %s: %s", run->row.id, err->text);
+	settle(run, &h->summary);
+}
+
+static void on_room(void *ctx, uint64_t left)
+{
+	struct run *run = ctx;
+	const struct settings *c = run->service->settings;
+	struct harvest *h = xnew(struct harvest);
+
+	run->n_work--;
+	h->run = run;
+	h->dir_fd = run->dir_fd;
+	h->limits = (struct artifact_limits){
+		.max_run_bytes = c->max_artifact_run_mb << 20,
+		.max_user_bytes_left = left,
+		.max_file_bytes = c->max_artifact_file_bytes,
+	};
+	run->n_work++;
+	feeder_start(run->service->loop, -1, unpack, on_unpacked, h);
+}
+
+void run_check_over(struct run *run)
+{
+	if (run->is_settling || !run->has_result || !run->is_drained || !run->is_captured ||
+		run->n_work > 0)
+		return;
+	run->is_settling = true;
+	run_stop_linger(run);
+	if (run->dir_fd < 0 || json_array_size(run->request.capture_patterns) == 0) {
+		settle(run, &(struct artifact_summary){ 0 });
+		return;
+	}
+	run->n_work++;
+	quota_artifact_room(run, on_room, run);
+}
+
+/* --- how it ended --- */
+
+/* Words that are part of the interface come first; else what the keeper says. */
+static const char *message_of(const struct result *r)
+{
+	static const enum reason words[] = { REASON_EXECUTION_TIMEOUT, REASON_STARTUP_TIMEOUT,
+		REASON_CANCELED_BY_USER };
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+		if (r->reason == words[i])
+			return reason_name(r->reason);
+	}
+	return r->message[0] ? r->message : NULL;
+}
+
+static bool exited(const struct result *r)
+{
+	return r->reason == REASON_EXIT_CODE_0 || r->reason == REASON_NONZERO_EXIT;
+}
+
+static void fill_end(struct run *run, const struct artifact_summary *artifacts)
+{
+	const struct result *r = &run->result;
+	struct run_row *row = &run->row;
+	char at[DATE_SIZE + 1];
+
+	if (r->started_ns && !row->started_at) {
+		date_format(r->started_ns, at);
+		run_set_text(&row->started_at, at);
+	}
+	date_format(r->ended_ns, at);
+	run_set_text(&row->finished_at, at);
+	if (!row->reason_code || streq(row->reason_code, "approval_required"))
+		run_set_text(&row->reason_code, reason_name(r->reason));
+	run_set_text(&row->message, message_of(r));
+	row->exit_code = exited(r) ? r->exit_code : STORE_NULL;
+	row->signal = r->signal ? r->signal : STORE_NULL;
+	row->log_bytes = run->stream ? (int64_t)stream_log_bytes(run->stream) : 0;
+	row->artifact_bytes = (int64_t)artifacts->n_bytes;
+	row->cpu_us = r->usage.cpu_us == USAGE_UNKNOWN ? 0 : (int64_t)r->usage.cpu_us;
+	row->expires_sec = (int64_t)(r->ended_ns / 1000000000) +
+			   (int64_t)run->service->settings->artifact_ttl_hours * 3600;
+	free(row->usage);
+	row->usage = run_usage_text(run, artifacts->n_bytes, artifacts->n_skipped);
+	/* Code and environment are not kept. */
+	if (row->request)
+		explicit_bzero(row->request, strlen(row->request));
+	run_set_text(&row->request, NULL);
+}
+
+static void tell_stream(struct run *run)
+{
+	const struct result *r = &run->result;
+	char data[160];
+	char code[16] = "null";
+
+	if (!run->stream || stream_has_ended(run->stream))
+		return;
+	if (exited(r))
+		(void)snprintf(code, sizeof(code), "%d", r->exit_code);
+	(void)snprintf(data, sizeof(data), "{\"exit_code\":%s,\"reason\":\"%s\"%s}", code,
+		run->row.reason_code,
+		r->reason == REASON_CANCELED_BY_USER ? ",\"canceled\":true" : "");
+	(void)stream_event(run->stream, "end", data);
+	stream_end(run->stream);
+}
+
+static void count_end(struct run *run)
+{
+	struct metrics *m = run->service->metrics;
+	const struct run_row *row = &run->row;
+	const char *const labels[] = { row->runtime, row->phase, row->reason_code };
+	char event[64];
+
+	metrics_add(m, METRIC_RUNS_COMPLETED, labels, 1);
+	if (run->result.usage.wall_us != USAGE_UNKNOWN)
+		metrics_observe(
+			m, METRIC_RUN_DURATION, labels, (double)run->result.usage.wall_us / 1e6);
+	metrics_add(m, METRIC_LOG_BYTES, METRICS_LABELS(row->runtime), (double)row->log_bytes);
+	metrics_add(m, METRIC_ARTIFACT_BYTES, METRICS_LABELS(row->runtime),
+		(double)row->artifact_bytes);
+	if (run->stream && stream_was_truncated(run->stream))
+		metrics_add(m, METRIC_LOG_TRUNCATIONS, METRICS_LABELS("ws", "log_cap"), 1);
+	(void)snprintf(event, sizeof(event), "sandbox.run.%s", row->phase);
+	audit_run(run->service->audit, event, row, NULL);
+}
+
+static void tell_waiters(struct run *run)
+{
+	while (run->waiters) {
+		struct run_waiter *w = run->waiters;
+
+		run->waiters = w->next;
+		w->over(w, run);
+	}
+}
+
+static void on_end_stored(void *ctx, int r)
+{
+	struct run *run = ctx;
+	struct service *s = run->service;
+
+	s->n_pending--;
+	if (r < 0)
+		(void)log_error(r, "cannot store the end of run %s: %s", run->row.id, strerror(-r));
+	else if (run->job)
+		s->runtime->release(TAKE(run->job));
+	/* One whose end is not stored stays with the keeper, for a server that can. */
+	tell_waiters(run);
+	run_free(run);
+	service_dispatch(s);
+}
+
+static void settle(struct run *run, const struct artifact_summary *artifacts)
+{
+	struct store_batch *b = store_batch_new(run->service->store);
+
+	fill_end(run, artifacts);
+	run_move(run, phase_of(run->result.reason));
+	tell_stream(run);
+	count_end(run);
+	store_batch_put(b, &run_table, &run->row);
+	quota_count_end(b, &run->row);
+	run->service->n_pending++;
+	store_commit(b, on_end_stored, run);
+}
+
+void run_abandon(struct run *run)
+{
+	if (run->job)
+		run->service->runtime->release(TAKE(run->job));
+	give_back_slot(run);
+	tell_waiters(run);
+	run_free(run);
+}
+
+static void on_kept(void *ctx, int r)
+{
+	if (r < 0)
+		log_warn("a run's row could not be stored: %s", strerror(-r));
+	((struct service *)ctx)->n_pending--;
+}
+
+void run_store(struct run *run)
+{
+	struct store_batch *b = store_batch_new(run->service->store);
+
+	store_batch_put(b, &run_table, &run->row);
+	run->service->n_pending++;
+	store_commit(b, on_kept, run->service);
+}

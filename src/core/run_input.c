@@ -1,0 +1,201 @@
+/* What people type into an interactive run: bytes go to the guest's stdin as it takes them,
+ * within four limits. What passes one is dropped, and the stream says so; what is within them
+ * is taken. An idle run, or one that used up its total, has its stdin closed. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "core/run.h"
+#include "core/service.h"
+#include "core/stream.h"
+
+#define NS_PER_SEC 1e9
+
+/* What was accepted and the guest does not read. */
+#define PENDING_MAX (1u << 20)
+
+static uint64_t or_default(uint64_t asked, uint64_t most)
+{
+	return asked > 0 && asked < most ? asked : most;
+}
+
+void run_input_open(struct run *run, int fd)
+{
+	const struct settings *c = run->service->settings;
+	const struct request *r = &run->request;
+	struct run_input *in = &run->input;
+
+	(void)fd_set_nonblock(fd, true);
+	in->fd = fd;
+	in->max_bytes = or_default(r->stdin_max_bytes, c->stdin_max_bytes);
+	in->max_frame_bytes = or_default(r->stdin_max_frame_bytes, c->stdin_max_frame_bytes);
+	in->bytes_per_sec = or_default(r->stdin_bps, c->stdin_bps);
+	in->idle_sec = or_default(r->stdin_idle_timeout_sec, c->stdin_idle_sec);
+	in->tokens = (double)in->bytes_per_sec;
+	in->last_ns = clock_monotonic_ns();
+}
+
+static void stop_poll(struct run_input *in)
+{
+	if (!in->poll)
+		return;
+	(void)uv_poll_stop(in->poll);
+	uv_close((uv_handle_t *)in->poll, (uv_close_cb)free);
+	in->poll = NULL;
+}
+
+void run_input_fini(struct run *run)
+{
+	struct run_input *in = &run->input;
+
+	stop_poll(in);
+	close_fdp(&in->fd);
+	free(in->pending);
+	in->pending = NULL;
+	in->n_pending = 0;
+}
+
+/* The keeper has a duplicate, which must go as well for the guest to see the end. */
+static void close_now(struct run *run)
+{
+	run_input_fini(run);
+	if (run->job)
+		run->service->runtime->close_stdin(run->job);
+}
+
+void run_input_close(struct run *run)
+{
+	if (run->input.fd < 0)
+		return;
+	if (run->input.n_pending > 0)
+		run->input.closes = true;
+	else
+		close_now(run);
+}
+
+static void say_closed(struct run *run, const char *reason)
+{
+	char data[64];
+
+	(void)snprintf(data, sizeof(data), "{\"reason\":\"%s\"}", reason);
+	(void)stream_event(run->stream, "stdin_closed", data);
+}
+
+/* Write what is pending; false when the guest does not want any more. */
+static bool push(struct run_input *in)
+{
+	while (in->n_pending > 0) {
+		ssize_t n = write(in->fd, in->pending, in->n_pending);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return errno == EAGAIN;
+		in->n_pending -= (size_t)n;
+		memmove(in->pending, in->pending + n, in->n_pending);
+	}
+	return true;
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+	struct run *run = poll->data;
+	struct run_input *in = &run->input;
+
+	(void)events;
+	if (status < 0 || !push(in)) {
+		close_now(run);
+	} else if (in->n_pending == 0) {
+		stop_poll(in);
+		if (in->closes)
+			close_now(run);
+	}
+}
+
+static void append(struct run_input *in, const void *data, size_t size)
+{
+	char *grown = realloc(in->pending, in->n_pending + size);
+
+	if (!grown)
+		abort(); /* bounded by PENDING_MAX */
+	memcpy(grown + in->n_pending, data, size);
+	in->pending = grown;
+	in->n_pending += size;
+}
+
+static void refill(struct run_input *in)
+{
+	uint64_t now = clock_monotonic_ns();
+
+	in->tokens += (double)(now - in->last_ns) / NS_PER_SEC * (double)in->bytes_per_sec;
+	if (in->tokens > (double)in->bytes_per_sec)
+		in->tokens = (double)in->bytes_per_sec;
+	in->last_ns = now;
+}
+
+/* In the order of the protocol: frame, rate, total. */
+static size_t within_limits(struct run *run, size_t size)
+{
+	struct run_input *in = &run->input;
+	struct {
+		uint64_t most;
+		const char *reason;
+	} limits[] = {
+		{ in->max_frame_bytes, "stdin_frame_cap" },
+		{ (uint64_t)in->tokens, "stdin_rate" },
+		{ in->max_bytes - in->n_bytes, "stdin_cap" },
+		{ PENDING_MAX - in->n_pending, "stdin_rate" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+		if (size <= limits[i].most)
+			continue;
+		size = (size_t)limits[i].most;
+		(void)stream_truncated(run->stream, limits[i].reason);
+	}
+	return size;
+}
+
+void run_input_write(struct run *run, const void *data, size_t size)
+{
+	struct run_input *in = &run->input;
+
+	if (in->fd < 0 || in->closes || run->has_result)
+		return;
+	refill(in);
+	size = within_limits(run, size);
+	in->tokens -= (double)size;
+	in->n_bytes += size;
+	append(in, data, size);
+	if (!push(in)) {
+		close_now(run); /* the guest does not want to read */
+		return;
+	}
+	if (in->n_bytes >= in->max_bytes) {
+		say_closed(run, "stdin_cap");
+		run_input_close(run);
+	}
+	if (in->fd >= 0 && in->n_pending > 0 && !in->poll) {
+		in->poll = xnew(uv_poll_t);
+		(void)uv_poll_init(run->service->loop, in->poll, in->fd);
+		in->poll->data = run;
+		(void)uv_poll_start(in->poll, UV_WRITABLE, on_poll);
+	}
+}
+
+void run_input_tick(struct run *run, uint64_t now_ns)
+{
+	struct run_input *in = &run->input;
+
+	if (in->fd < 0 || in->idle_sec == 0 || run->phase != PHASE_RUNNING)
+		return;
+	if ((double)(now_ns - in->last_ns) / NS_PER_SEC < (double)in->idle_sec)
+		return;
+	(void)stream_truncated(run->stream, "stdin_idle");
+	say_closed(run, "stdin_idle");
+	close_now(run);
+}

@@ -1,0 +1,195 @@
+/* A run as JSON: for answers, for admins, and what it used. Both names of an id are given,
+ * and fields without a value are null, as clients of either kind expect. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/date.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "core/run.h"
+#include "core/service.h"
+#include "core/stream.h"
+
+static json_t *text_or_null(const char *text)
+{
+	return text ? json_string(text) : json_null();
+}
+
+static json_t *number_or_null(int64_t n)
+{
+	return n == STORE_NULL ? json_null() : json_integer(n);
+}
+
+static void set(json_t *o, const char *key, json_t *value)
+{
+	(void)json_object_set_new(o, key, value);
+}
+
+static json_t *parsed_or_null(const char *text)
+{
+	json_t *value = text ? json_loads(text, 0, NULL) : NULL;
+
+	return value ? value : json_null();
+}
+
+/* Which columns go into an answer by their own names. */
+static const struct {
+	const char *key;
+	size_t offset;
+} texts[] = {
+#define TEXT(name) #name, offsetof(struct run_row, name)
+	{ TEXT(spec_version) },
+	{ TEXT(runtime) },
+	{ TEXT(runtime_version) },
+	{ TEXT(base_image) },
+	{ TEXT(resolved_image) },
+	{ TEXT(image_digest) },
+	{ TEXT(policy_hash) },
+	{ TEXT(phase) },
+	{ TEXT(reason_code) },
+	{ TEXT(started_at) },
+	{ TEXT(finished_at) },
+	{ TEXT(created_at) },
+	{ TEXT(message) },
+	{ TEXT(session_id) },
+	{ TEXT(persona_id) },
+	{ TEXT(workspace_id) },
+	{ TEXT(workspace_group_id) },
+	{ TEXT(scope_snapshot_id) },
+	{ TEXT(trust_level) },
+	{ TEXT(network_policy) },
+#undef TEXT
+};
+
+/* Did a limit cut something off? */
+static bool was_limited(const json_t *usage)
+{
+	static const char *const counters[] = { "stdout_truncated", "artifact_files_skipped" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(counters); i++) {
+		if (json_integer_value(json_object_get(usage, counters[i])) > 0)
+			return true;
+	}
+	return false;
+}
+
+static void add_status(json_t *o, const struct run_row *row, const json_t *usage)
+{
+	enum phase phase = PHASE_FAILED;
+	char key[64];
+
+	(void)phase_find(row->phase, &phase);
+	const struct phase_status *s = phase_describe(phase, row->reason_code, was_limited(usage));
+	(void)snprintf(key, sizeof(key), "sandbox.status.%s", s->code);
+	set(o, "status_reason_code", json_string(s->code));
+	set(o, "status_reason_details",
+		json_pack("{s:s,s:s,s:s,s:b,s:b,s:s,s:s}", "code", s->code, "category", s->category,
+			"severity", s->severity, "terminal", s->terminal, "retryable", s->retryable,
+			"operator_action", s->operator_action, "user_message_key", key));
+}
+
+static json_t *common(const struct run_row *row, const json_t *usage)
+{
+	json_t *o = json_object();
+
+	set(o, "id", json_string(row->id));
+	set(o, "run_id", json_string(row->id));
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+		set(o, texts[i].key,
+			text_or_null(*(char *const *)((const char *)row + texts[i].offset)));
+	set(o, "exit_code", number_or_null(row->exit_code));
+	set(o, "signal", number_or_null(row->signal));
+	set(o, "labels", row->labels ? parsed_or_null(row->labels) : json_object());
+	add_status(o, row, usage);
+	return o;
+}
+
+/* When one that waits will have its turn, as far as anybody can tell. */
+static json_t *estimated_start(const struct service *s, const struct run_row *row)
+{
+	struct run *run = run_find((struct service *)s, row->id, NULL);
+	char at[DATE_SIZE + 1];
+
+	if (!run || !run->waiting.user)
+		return json_null();
+	uint64_t ahead = queue_position(&s->queue, &run->waiting) + s->queue.n_active;
+	uint64_t per_run = s->settings->queue_wait_per_run_sec;
+	uint64_t slots = s->queue.max_active ? s->queue.max_active : 1;
+	date_format(clock_realtime_ns() + ahead * per_run * UINT64_C(1000000000) / slots, at);
+	return json_string(at);
+}
+
+json_t *run_json(const struct service *s, const struct run_row *row)
+{
+	json_t *usage = parsed_or_null(row->usage);
+	json_t *o = common(row, usage);
+
+	set(o, "resource_usage", usage);
+	set(o, "estimated_start_time", estimated_start(s, row));
+	set(o, "log_stream_url", json_null());
+	set(o, "approval", text_or_null(row->approval));
+	return o;
+}
+
+json_t *run_json_admin(const struct run_row *row)
+{
+	AUTO_JSON *usage = parsed_or_null(row->usage);
+	json_t *o = common(row, usage);
+
+	set(o, "user_id", text_or_null(row->user_id));
+	return o;
+}
+
+static json_t *whole(uint64_t value, uint64_t unit)
+{
+	return value == USAGE_UNKNOWN ? json_null()
+				      : json_integer((json_int_t)((value + unit / 2) / unit));
+}
+
+static json_t *seconds(uint64_t us)
+{
+	return us == USAGE_UNKNOWN ? json_null() : json_real(round((double)us / 1e3) / 1e3);
+}
+
+static json_t *limits_json(const struct policy *p)
+{
+	return json_pack("{s:f,s:I,s:I,s:I,s:I,s:I}", "cpu", (double)p->cpu_milli / 1000,
+		"memory_mb", (json_int_t)p->memory_mb, "pids", (json_int_t)p->limits.pids, "nofile",
+		(json_int_t)p->limits.files, "startup_timeout_sec",
+		(json_int_t)p->startup_timeout_sec, "timeout_sec", (json_int_t)p->timeout_sec);
+}
+
+static json_t *facets_json(uint64_t mask)
+{
+	json_t *list = json_array();
+
+	for (int f = 0; f < FACET_COUNT; f++) {
+		if (mask & FACET_BIT(f))
+			(void)json_array_append_new(list, json_string(facet_name((enum facet)f)));
+	}
+	return list;
+}
+
+char *run_usage_text(const struct run *run, uint64_t artifact_bytes, uint64_t n_skipped)
+{
+	const struct result *r = &run->result;
+	const struct usage *u = &r->usage;
+	AUTO_JSON *o = json_object();
+	bool cut = run->stream && stream_was_truncated(run->stream);
+
+	set(o, "cpu_time_sec", seconds(u->cpu_us));
+	set(o, "wall_time_sec", seconds(u->wall_us));
+	set(o, "peak_rss_mb", whole(u->peak_bytes, 1 << 20));
+	set(o, "pids", whole(u->pids, 1));
+	set(o, "max_open_files", whole(u->open_files, 1));
+	set(o, "log_bytes",
+		json_integer(run->stream ? (json_int_t)stream_log_bytes(run->stream) : 0));
+	set(o, "artifact_bytes", json_integer((json_int_t)artifact_bytes));
+	set(o, "stdout_truncated", json_integer(cut));
+	set(o, "artifact_files_skipped", json_integer((json_int_t)n_skipped));
+	set(o, "limits", limits_json(&run->policy));
+	set(o, "enforced", facets_json(r->enforced));
+	set(o, "not_enforced", facets_json(r->enforced ? FACET_ALL & ~r->enforced : 0));
+	return json_canonical(o);
+}

@@ -1,0 +1,36 @@
+/* What the files of a run share: run.c accepts and finds, run_start.c executes, run_end.c
+ * brings it to its end. */
+#pragma once
+#include "core/run.h"
+
+void run_set_text(char **field, const char *value);
+
+/* Go to the next phase, which must be one that may follow. */
+void run_move(struct run *run, enum phase next);
+
+/* run.c */
+int run_decide(struct run *run, struct problem *problem);
+int run_open_files(struct run *run);
+void run_list(struct run *run);
+/* Keep what is to be executed in the row, and which keeper is asked to, if one is. */
+void run_fill_request(struct run *run, bool is_started);
+void run_enqueue(struct run *run);
+
+/* run_start.c: is what it asks for something that a box can be told? */
+int run_check_spec(struct run *run, struct problem *problem);
+
+/* run_end.c */
+void run_on_drained(void *ctx);
+void run_on_stream_failed(void *ctx, int r);
+/* The runtime said how it ended. */
+void run_end(struct run *run, const struct result *result);
+/* It ends without ever having been executed; `code` replaces the name of the reason. */
+void run_end_without(struct run *run, enum reason reason, const char *code, const char *message);
+/* Whatever was missing for its end may be there now. */
+void run_check_over(struct run *run);
+/* It could not even be stored: kill and forget. */
+void run_abandon(struct run *run);
+/* Store the row as it is, without waiting for that. */
+void run_store(struct run *run);
+void run_stop_linger(struct run *run);
+void run_attach_output(struct run *run);

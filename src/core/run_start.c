@@ -1,0 +1,469 @@
+/* Executing a run: from its turn in the queue to the word of how it ended. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/date.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "base/uuid.h"
+#include "core/audit.h"
+#include "core/collector.h"
+#include "core/feeder.h"
+#include "core/image_name.h"
+#include "core/metrics.h"
+#include "core/problem.h"
+#include "core/run_private.h"
+#include "core/service.h"
+#include "core/session.h"
+#include "core/stream.h"
+#include "ipc/pack_write.h"
+
+#define NS_PER_SEC 1e9
+
+/* Where programs are found, unless the request says otherwise. The last one has other names
+ * for what the host calls differently: python for python3. */
+#define STANDARD_PATH "PATH=/usr/local/bin:/usr/bin:/bin:/var/lib/belljar/bin"
+#define STANDARD_HOME "HOME=/workspace"
+#define STANDARD_LANG "LANG=C.UTF-8"
+
+static char **texts_of(const json_t *list)
+{
+	size_t n = json_array_size(list);
+	char **texts = xcalloc(n + 1, sizeof(*texts));
+
+	for (size_t i = 0; i < n; i++)
+		texts[i] = xstrdup(json_string_value(json_array_get(list, i)));
+	return texts;
+}
+
+static char *variable(const char *name, const char *value)
+{
+	size_t size = strlen(name) + strlen(value) + 2;
+	char *text = xcalloc(1, size);
+
+	(void)snprintf(text, size, "%s=%s", name, value);
+	return text;
+}
+
+/* What was sent, and the usual ones that were not. */
+static char **env_of(const json_t *env)
+{
+	static const char *const standard[] = { STANDARD_PATH, STANDARD_HOME, STANDARD_LANG };
+	char **texts = xcalloc(json_object_size(env) + ARRAY_SIZE(standard) + 1, sizeof(*texts));
+	const char *name;
+	json_t *value;
+	size_t n = 0;
+
+	json_object_foreach((json_t *)env, name, value)
+	{
+		texts[n++] = variable(name, json_string_value(value));
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(standard); i++) {
+		char key[16];
+
+		(void)snprintf(
+			key, sizeof(key), "%.*s", (int)strcspn(standard[i], "="), standard[i]);
+		if (!json_object_get(env, key))
+			texts[n++] = xstrdup(standard[i]);
+	}
+	return texts;
+}
+
+static void fill_spec(const struct run *run, struct spec *spec)
+{
+	const struct settings *c = run->service->settings;
+
+	spec_init(spec);
+	if (run->row.id)
+		uuid_to_hex(run->row.id, spec->id);
+	else
+		spec_make_id(spec->id);
+	spec->argv = texts_of(run->request.command);
+	spec->env = env_of(run->request.env);
+	spec->globs = texts_of(run->request.capture_patterns);
+	spec->cwd = xstrdup("/workspace");
+	spec->limits = run->policy.limits;
+	spec->limits.capture_bytes = c->max_artifact_run_mb << 20;
+	spec->require = run->policy.require;
+	spec->takes_files = run->n_files > 0;
+	spec->lingers = true;
+	if (run->session)
+		memcpy(spec->workspace, run->session->workspace, sizeof(spec->workspace));
+}
+
+int run_check_spec(struct run *run, struct problem *problem)
+{
+	struct err err = { 0 };
+	struct spec spec;
+
+	fill_spec(run, &spec);
+	int r = spec_check(&spec, &err);
+	spec_fini(&spec);
+	if (r == 0)
+		return 0;
+	return problem_set(problem, "invalid_request", "%s", err.text);
+}
+
+static int choose_image(struct run *run, struct spec *spec, struct err *err)
+{
+	struct image_choice choice;
+	int r = image_name_resolve(run->service->settings->root, run->row.base_image, &choice, err);
+
+	if (r < 0)
+		return r;
+	memcpy(spec->image, choice.image, sizeof(spec->image));
+	run_set_text(&run->row.resolved_image, choice.resolved);
+	run_set_text(&run->row.image_digest, choice.digest[0] ? choice.digest : NULL);
+	return 0;
+}
+
+/* --- what the runtime tells --- */
+
+static int feed_files(void *ctx, int fd, struct err *err)
+{
+	const struct run *run = ctx;
+	struct pack_writer w = { .fd = fd, .max_bytes = UINT64_MAX };
+	struct upload_result result;
+	struct upload_limits limits = {
+		.max_bytes = UINT64_MAX,
+		.max_files = REQUEST_FILES_MAX,
+	};
+	int r = upload_pack_inline(run->files, run->n_files, &limits, &w, &result, err);
+
+	return r < 0 ? r : pack_write_end(&w, err);
+}
+
+/* A box that did not get all of its files says so itself, in its result. */
+static void on_fed(void *ctx, int r, const struct err *err)
+{
+	struct run *run = ctx;
+
+	if (r < 0)
+		log_debug("files of run %s: %s", run->row.id, err->text);
+	run->n_work--;
+	run_check_over(run);
+}
+
+static void on_captured(void *ctx, int r, uint64_t n_bytes)
+{
+	struct run *run = ctx;
+
+	(void)n_bytes;
+	if (r < 0)
+		log_warn("captured files of run %s: %s", run->row.id, strerror(-r));
+	run->capture = NULL;
+	run->is_captured = true;
+	run_check_over(run);
+}
+
+/* The stream of files has heads of its own beside the bytes that are limited. */
+static uint64_t capture_room(const struct run *run)
+{
+	return (run->service->settings->max_artifact_run_mb << 20) + (UINT64_C(16) << 20);
+}
+
+static void collect(struct run *run, int fd)
+{
+	int file = openat(run->dir_fd, "capture", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+	if (file < 0) {
+		(void)log_error(-errno, "cannot keep the files of run %s: %s", run->row.id,
+			strerror(errno));
+		(void)close(fd);
+		return;
+	}
+	run->is_captured = false;
+	run->capture =
+		collector_start(run->service->loop, fd, file, capture_room(run), on_captured, run);
+}
+
+static void on_started(void *ctx, int fds[CHANNEL_COUNT])
+{
+	struct run *run = ctx;
+
+	run->is_captured = true;
+	run->out_fd = take_fd(&fds[CHANNEL_STDOUT]);
+	run->err_fd = take_fd(&fds[CHANNEL_STDERR]);
+	if (run->request.interactive) {
+		run_input_open(run, take_fd(&fds[CHANNEL_STDIN]));
+	} else {
+		close_fdp(&fds[CHANNEL_STDIN]);
+		run->service->runtime->close_stdin(run->job);
+	}
+	if (fds[CHANNEL_CAPTURE] >= 0)
+		collect(run, take_fd(&fds[CHANNEL_CAPTURE]));
+	if (fds[CHANNEL_FILES] >= 0) {
+		run->n_work++;
+		feeder_start(
+			run->service->loop, take_fd(&fds[CHANNEL_FILES]), feed_files, on_fed, run);
+	}
+	for (int i = 0; i < CHANNEL_COUNT; i++)
+		close_fdp(&fds[i]);
+}
+
+void run_attach_output(struct run *run)
+{
+	struct err err = { 0 };
+
+	if (run->out_fd < 0 && run->err_fd < 0)
+		return;
+	if (stream_attach(run->stream, take_fd(&run->out_fd), take_fd(&run->err_fd), &err) < 0)
+		log_warn("output of run %s: %s", run->row.id, err.text);
+}
+
+static void on_running(void *ctx, uint64_t started_ns)
+{
+	struct run *run = ctx;
+	struct service *s = run->service;
+	char at[DATE_SIZE + 1];
+	char data[64];
+
+	if (run->phase == PHASE_RUNNING)
+		return;
+	date_format(started_ns, at);
+	run_set_text(&run->row.started_at, at);
+	run->started_ns = clock_monotonic_ns();
+	run_move(run, PHASE_RUNNING);
+	metrics_observe(s->metrics, METRIC_START_LATENCY, METRICS_LABELS(run->row.runtime),
+		(double)(run->started_ns - run->accepted_ns) / NS_PER_SEC);
+	/* A predecessor of ours may have said so already. */
+	if (stream_last_seq(run->stream) == 0) {
+		(void)snprintf(data, sizeof(data), "{\"ts\":\"%s\"}", at);
+		(void)stream_event(run->stream, "start", data);
+	}
+	run_attach_output(run);
+	audit_run(s->audit, "sandbox.run.running", &run->row, NULL);
+}
+
+static void on_ended(void *ctx, const struct result *result)
+{
+	run_end(ctx, result);
+}
+
+static void on_refused(void *ctx, enum reason reason, int code, const char *text)
+{
+	struct run *run = ctx;
+
+	(void)code;
+	run->service->runtime->release(TAKE(run->job));
+	run_end_without(run, reason, NULL, text);
+}
+
+static void on_lost(void *ctx)
+{
+	struct run *run = ctx;
+
+	run->service->runtime->release(TAKE(run->job));
+	run_end_without(run, REASON_INFRASTRUCTURE_ERROR, NULL,
+		"the keeper that executed it is gone, and the run with it");
+}
+
+static const struct job_events events = {
+	.started = on_started,
+	.running = on_running,
+	.ended = on_ended,
+	.refused = on_refused,
+	.lost = on_lost,
+};
+
+static void wait_again(struct run *run)
+{
+	struct service *s = run->service;
+
+	queue_end(&s->queue, run->row.user_id);
+	run->holds_slot = false;
+	queue_push(&s->queue, &run->waiting, run->row.user_id, clock_monotonic_ns());
+}
+
+static int start_job(struct run *run, struct spec *spec)
+{
+	struct service *s = run->service;
+	int r = s->runtime->start(s->host, spec, &events, run, &run->job);
+
+	if (r < 0)
+		return r;
+	run_move(run, PHASE_STARTING);
+	metrics_observe(s->metrics, METRIC_QUEUE_WAIT, METRICS_LABELS(run->row.runtime),
+		(double)(clock_monotonic_ns() - run->accepted_ns) / NS_PER_SEC);
+	audit_run(s->audit, "sandbox.run.starting", &run->row, NULL);
+	return 0;
+}
+
+void run_launch(struct run *run)
+{
+	struct err err = { 0 };
+	struct spec spec;
+
+	fill_spec(run, &spec);
+	int r = choose_image(run, &spec, &err);
+	if (r < 0) {
+		run_end_without(run, REASON_IMAGE_PULL_FAILED, NULL, err.text);
+	} else {
+		r = start_job(run, &spec);
+		if (r == -EAGAIN)
+			wait_again(run);
+		else if (r < 0)
+			run_end_without(run,
+				r == -E2BIG ? REASON_PROVISION_FAILED : REASON_INFRASTRUCTURE_ERROR,
+				NULL,
+				r == -E2BIG ? "command and environment together are too large"
+					    : "the keeper could not be reached");
+	}
+	spec_fini(&spec);
+}
+
+static void on_turn_stored(void *ctx, int r)
+{
+	struct run *run = ctx;
+
+	run->service->n_pending--;
+	run->n_work--;
+	if (run->has_result)
+		run_check_over(run);
+	else if (r < 0)
+		run_end_without(run, REASON_INFRASTRUCTURE_ERROR, NULL,
+			"that it begins could not be stored");
+	else
+		run_launch(run);
+}
+
+void run_take_turn(struct run *run)
+{
+	struct store_batch *b = store_batch_new(run->service->store);
+
+	run->holds_slot = true;
+	run_fill_request(run, true);
+	run_set_text(&run->row.phase, phase_name(PHASE_STARTING));
+	store_batch_put(b, &run_table, &run->row);
+	run_set_text(&run->row.phase, phase_name(PHASE_QUEUED));
+	run->n_work++;
+	run->service->n_pending++;
+	store_commit(b, on_turn_stored, run);
+}
+
+/* --- after a restart --- */
+
+static int parse_stored(struct run *run, const char **ret_keeper)
+{
+	struct problem problem = { 0 };
+	json_t *whole = run->row.request ? json_loads(run->row.request, 0, NULL) : NULL;
+	int r = request_parse(json_object_get(whole, "body"), REQUEST_RUN, &run->request, &problem);
+
+	if (r == 0)
+		r = run_decide(run, &problem);
+	if (r == 0)
+		r = request_decode_files(
+			&run->request, UINT64_MAX, &run->files, &run->n_files, &problem);
+	const char *keeper = json_string_value(json_object_get(whole, "keeper"));
+	*ret_keeper = keeper ? xstrdup(keeper) : NULL;
+	if (r < 0)
+		log_warn("run %s can not be executed any more: %s", run->row.id, problem.message);
+	problem_fini(&problem);
+	json_decref(whole);
+	return r;
+}
+
+void run_recover(struct service *s, const struct run_row *row)
+{
+	struct run *run = xnew(struct run);
+
+	run->service = s;
+	run->dir_fd = run->out_fd = run->err_fd = run->input.fd = -1;
+	run->accepted_ns = clock_monotonic_ns();
+	row_copy(&run_table, &run->row, row);
+	if (phase_find(row->phase, &run->phase) < 0)
+		run->phase = PHASE_STARTING;
+	/* How far it got is the keeper's to say. */
+	if (run->phase == PHASE_RUNNING)
+		run->phase = PHASE_STARTING;
+	if (row->session_id)
+		run->session = session_find(s, row->session_id, NULL);
+	run_list(run);
+	if (run_open_files(run) < 0)
+		log_warn("run %s lost its files", run->row.id);
+}
+
+static bool is_among(const char *id, const char (*ids)[RUN_ID_SIZE + 1], size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (streq(ids[i], id))
+			return true;
+	}
+	return false;
+}
+
+/* The keeper knows it: whatever the store says, it was started. */
+static void adopt(struct run *run, const char *hex)
+{
+	struct service *s = run->service;
+	const char *keeper = NULL;
+
+	if (!run->request.body && parse_stored(run, &keeper) < 0)
+		request_fini(&run->request);
+	free((char *)keeper);
+	queue_remove(&s->queue, &run->waiting);
+	if (!run->holds_slot)
+		queue_begin(&s->queue, run->row.user_id);
+	run->holds_slot = true;
+	if (run->phase == PHASE_QUEUED)
+		run_move(run, PHASE_STARTING);
+	if (s->runtime->adopt(s->host, hex, &events, run, &run->job) < 0)
+		run_end_without(run, REASON_INFRASTRUCTURE_ERROR, NULL, "the keeper is gone");
+}
+
+/* The keeper does not know it. It never began if it waited, or if the keeper is still the
+ * one that was asked, since that keeps every run until we have acknowledged its end. */
+static void rescue(struct run *run)
+{
+	AUTO_FREE const char *keeper = NULL;
+	const char *current = run->service->runtime->instance(run->service->host);
+
+	if (run->has_result || run->job || run->waiting.user)
+		return;
+	if (parse_stored(run, &keeper) < 0) {
+		run_end_without(run, REASON_INFRASTRUCTURE_ERROR, NULL, "what to execute is lost");
+		return;
+	}
+	bool never_began = run->phase == PHASE_QUEUED || (keeper && streq(keeper, current));
+	if (!never_began) {
+		run_end_without(run, REASON_INFRASTRUCTURE_ERROR, NULL,
+			"the keeper that executed it is gone, and the run with it");
+		return;
+	}
+	if (run->phase == PHASE_STARTING)
+		run_move(run, PHASE_QUEUED);
+	if (run->row.approval && streq(run->row.approval, "required"))
+		return;
+	queue_push(&run->service->queue, &run->waiting, run->row.user_id, clock_monotonic_ns());
+}
+
+/* Each of them may end and be freed on the way. */
+void run_match(struct service *s, const char (*ids)[RUN_ID_SIZE + 1], size_t n)
+{
+	for (struct run *run = s->runs, *next; run; run = next) {
+		char hex[RUN_ID_SIZE + 1];
+
+		next = run->next;
+		if (run->job || run->has_result)
+			continue;
+		uuid_to_hex(run->row.id, hex);
+		if (is_among(hex, ids, n))
+			adopt(run, hex);
+		else
+			rescue(run);
+	}
+	for (size_t i = 0; i < n; i++) {
+		char id[UUID_SIZE + 1];
+
+		uuid_from_hex(ids[i], id);
+		if (!run_find(s, id, NULL))
+			s->runtime->discard(s->host, ids[i]);
+	}
+}

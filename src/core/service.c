@@ -1,0 +1,339 @@
+/* The service as a whole: opening it, giving turns, watching the clock, coming back after a
+ * restart, and ending.
+ *
+ * Coming back. The store says which runs are not over and which sessions there are; the
+ * runtime says which of them it still holds. Nothing is accepted before both have answered:
+ * readiness waits for it. */
+#include "core/service.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/path.h"
+#include "base/str.h"
+#include "core/audit.h"
+#include "core/claim.h"
+#include "core/metrics.h"
+#include "core/run.h"
+#include "core/session.h"
+#include "store/record.h"
+
+#define NS_PER_SEC UINT64_C(1000000000)
+
+char *service_path(const struct service *s, const char *relative)
+{
+	size_t size = strlen(s->data_dir) + strlen(relative) + 2;
+	char *path = xcalloc(1, size);
+
+	(void)snprintf(path, size, "%s/%s", s->data_dir, relative);
+	return path;
+}
+
+/* Make and open one directory below another, whoever made it first. */
+static int enter(int dir_fd, const char *name, bool make)
+{
+	if (make && mkdirat(dir_fd, name, 0700) < 0 && errno != EEXIST)
+		return -errno;
+	int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+int service_open_run_dir(
+	const struct service *s, const char *user, const char *id, bool make, int *ret_fd)
+{
+	AUTO_FD user_fd = enter(s->data_fd, user, make);
+	AUTO_FD runs_fd = user_fd < 0 ? -1 : enter(user_fd, "runs", make);
+	int fd = runs_fd < 0 ? -1 : enter(runs_fd, id, make);
+
+	if (user_fd < 0)
+		return user_fd;
+	if (fd < 0)
+		return runs_fd < -1 ? runs_fd : fd;
+	*ret_fd = fd;
+	return 0;
+}
+
+/* --- turns --- */
+
+void service_dispatch(struct service *s)
+{
+	struct queue_entry *e;
+
+	while (s->is_up && !s->is_draining && (e = queue_pop(&s->queue))) {
+		struct run *run = (struct run *)((char *)e - offsetof(struct run, waiting));
+
+		run_take_turn(run);
+	}
+}
+
+static void expire_waiting(struct service *s, uint64_t now_ns)
+{
+	uint64_t ttl = s->settings->queue_ttl_sec;
+	struct queue_entry *e;
+
+	while (ttl > 0 && (e = queue_oldest(&s->queue)) && e->since_ns + ttl * NS_PER_SEC <= now_ns)
+		run_expire((struct run *)((char *)e - offsetof(struct run, waiting)));
+}
+
+static void count_phases(struct service *s)
+{
+	size_t n[PHASE_COUNT] = { 0 };
+
+	for (const struct run *r = s->runs; r; r = r->next)
+		n[r->phase]++;
+	for (int p = PHASE_QUEUED; p <= PHASE_RUNNING; p++)
+		metrics_set(s->metrics, METRIC_RUNS, METRICS_LABELS(phase_name((enum phase)p)),
+			(double)n[p]);
+}
+
+static void finish_drain(struct service *s)
+{
+	void (*done)(void *ctx) = TAKE(s->drained);
+
+	if (done)
+		done(s->drained_ctx);
+}
+
+static void check_drain(struct service *s, uint64_t now_ns)
+{
+	bool idle = s->n_runs == s->queue.n_waiting && s->n_pending == 0;
+
+	if (s->drained && (idle || now_ns >= s->drain_until_ns))
+		finish_drain(s);
+}
+
+static void on_swept(void *ctx, int r, json_t *counts)
+{
+	(void)ctx;
+	if (r < 0)
+		log_warn("sweep: %s", strerror(-r));
+	json_decref(counts);
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+	struct service *s = timer->data;
+	uint64_t now_ns = clock_monotonic_ns();
+
+	for (struct run *r = s->runs, *next; r; r = next) {
+		next = r->next;
+		run_input_tick(r, now_ns);
+	}
+	expire_waiting(s, now_ns);
+	if (s->is_recovered && !s->is_draining)
+		session_expire(s, (uint64_t)time(NULL));
+	count_phases(s);
+	check_drain(s, now_ns);
+	if (s->is_recovered && now_ns >= s->next_sweep_ns) {
+		s->next_sweep_ns = now_ns + s->settings->gc_interval_sec * NS_PER_SEC;
+		service_sweep(s, on_swept, NULL);
+	}
+}
+
+/* --- the runtime comes and goes --- */
+
+static void on_up(void *ctx, const char (*runs)[RUN_ID_SIZE + 1], size_t n_runs,
+	const char (*workspaces)[WORKSPACE_ID_SIZE + 1], size_t n_workspaces)
+{
+	struct service *s = ctx;
+
+	log_info("the keeper %s is there: %zu runs and %zu workspaces from before",
+		s->runtime->instance(s->host), n_runs, n_workspaces);
+	s->is_up = true;
+	session_match(s, workspaces, n_workspaces);
+	run_match(s, runs, n_runs);
+	s->is_recovered = true;
+	service_dispatch(s);
+}
+
+static void on_down(void *ctx)
+{
+	struct service *s = ctx;
+
+	log_warn("the keeper is gone");
+	s->is_up = false;
+}
+
+static int open_runtime(struct service *s, const char *root, struct err *err)
+{
+	struct runtime_options options = { .root = root };
+	struct runtime_listener listener = { .up = on_up, .down = on_down, .ctx = s };
+
+	s->runtime = &runtime_native;
+	return s->runtime->open(s->loop, &options, &listener, &s->host, err);
+}
+
+/* --- what the store has from before --- */
+
+struct recovery {
+	struct service *service;
+	char *root;
+};
+
+static void on_runs(void *ctx, int r, const void *rows, size_t n, uint64_t total)
+{
+	AUTO_FREE struct recovery *w = ctx;
+	AUTO_FREE char *root = w->root;
+	struct service *s = w->service;
+	const struct run_row *all = rows;
+	struct err err = { 0 };
+
+	(void)total;
+	s->n_pending--;
+	if (r < 0)
+		(void)log_error(r, "cannot read the runs from before: %s", strerror(-r));
+	for (size_t i = 0; r == 0 && i < n; i++)
+		run_recover(s, &all[i]);
+	/* Only now: what it holds is compared with what the store said. */
+	if (r == 0 && open_runtime(s, root, &err) < 0)
+		(void)log_error(err.code, "cannot open the runtime: %s", err.text);
+}
+
+static void on_sessions(void *ctx, int r, const void *rows, size_t n, uint64_t total)
+{
+	struct recovery *w = ctx;
+	const struct session_row *all = rows;
+	struct query q = { .table = &run_table, .n_filters = 1, .sort = "created_ns" };
+
+	(void)total;
+	for (size_t i = 0; r == 0 && i < n; i++)
+		session_recover(w->service, &all[i]);
+	q.filters[0] = (struct filter){ .column = "phase", .op = FILTER_IN };
+	q.filters[0].text = "queued,starting,running";
+	store_list(w->service->store, &q, on_runs, w);
+}
+
+static void recover(struct service *s, const char *root)
+{
+	struct recovery *w = xnew(struct recovery);
+	struct query q = { .table = &session_table };
+
+	w->service = s;
+	w->root = xstrdup(root);
+	s->n_pending++;
+	store_list(s->store, &q, on_sessions, w);
+}
+
+/* --- opening and closing --- */
+
+static int open_data(struct service *s, const char *dir, struct err *err)
+{
+	static const char *const dirs[] = { "meta", "tmp", "audit" };
+	int r = path_make_dirs(dir, 0700, err);
+
+	if (r < 0)
+		return r;
+	s->data_dir = xstrdup(dir);
+	s->data_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (s->data_fd < 0)
+		return err_errno(err, "open %s", dir);
+	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
+		if (mkdirat(s->data_fd, dirs[i], 0700) < 0 && errno != EEXIST)
+			return err_errno(err, "make %s/%s", dir, dirs[i]);
+	}
+	return 0;
+}
+
+static int open_store(struct service *s, struct err *err)
+{
+	const struct settings *c = s->settings;
+	AUTO_FREE char *standard = service_path(s, "meta/sandbox_store.db");
+	char url[4200];
+
+	(void)snprintf(url, sizeof(url), "%s%s",
+		c->store == STORE_KIND_MEMORY ? "memory:" : "sqlite:",
+		c->store == STORE_KIND_MEMORY ? "" : (c->store_path ? c->store_path : standard));
+	return store_open(s->loop, url, c->store_sync_full, &s->store, err);
+}
+
+static int open_audit(struct service *s, struct err *err)
+{
+	const struct settings *c = s->settings;
+	AUTO_FREE char *standard = service_path(s, "audit/audit.jsonl");
+	struct audit_options options = {
+		.path = c->audit_file ? c->audit_file : standard,
+		.max_bytes = c->audit_max_mb << 20,
+		.keep_days = c->audit_days,
+	};
+
+	return audit_open(&options, &s->audit, err);
+}
+
+int service_open(const struct service_options *options, struct service **ret, struct err *err)
+{
+	struct service *s = xnew(struct service);
+	const struct settings *c = options->settings;
+
+	s->loop = options->loop;
+	s->settings = c;
+	s->data_fd = -1;
+	s->metrics = metrics_new();
+	settings_policy_hash(c, s->policy_hash);
+	queue_init(&s->queue, c->max_concurrent_runs, c->active_max_per_user);
+	(void)uv_timer_init(s->loop, &s->tick);
+	s->tick.data = s;
+	int r = open_data(s, options->data_dir, err);
+	if (r == 0)
+		r = open_store(s, err);
+	if (r == 0)
+		r = open_audit(s, err);
+	if (r < 0) {
+		service_close(s);
+		return r;
+	}
+	s->next_sweep_ns = clock_monotonic_ns() + NS_PER_SEC;
+	(void)uv_timer_start(&s->tick, on_tick, 1000, 1000);
+	recover(s, options->root);
+	*ret = s;
+	return 0;
+}
+
+void service_drain(struct service *s, void (*done)(void *ctx), void *ctx)
+{
+	s->is_draining = true;
+	s->drained = done;
+	s->drained_ctx = ctx;
+	s->drain_until_ns = clock_monotonic_ns() + s->settings->drain_sec * NS_PER_SEC;
+	/* Looked at more often from now on: somebody waits at a terminal. */
+	(void)uv_timer_start(&s->tick, on_tick, 1, 20);
+}
+
+static void on_tick_closed(uv_handle_t *handle)
+{
+	struct service *s = handle->data;
+
+	free(s->data_dir);
+	close_fdp(&s->data_fd);
+	free(s);
+}
+
+/* First the store, which calls back whoever still waits for it; those find everything else
+ * where it was. */
+void service_close(struct service *s)
+{
+	if (!s)
+		return;
+	(void)uv_timer_stop(&s->tick);
+	store_free(TAKE(s->store));
+	if (s->host)
+		s->runtime->close(TAKE(s->host));
+	while (s->runs)
+		run_free(s->runs);
+	while (s->sessions)
+		session_free(s->sessions);
+	claim_free_all(s);
+	queue_fini(&s->queue);
+	metrics_free(s->metrics);
+	audit_free(s->audit);
+	uv_close((uv_handle_t *)&s->tick, on_tick_closed);
+}

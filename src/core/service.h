@@ -1,0 +1,86 @@
+/* The service: everything the server knows and does, without a word of HTTP. It owns the
+ * live runs and sessions, the store, the runtime, the queue and the counters, on one loop.
+ * Doors translate: they create, look at and end what is here.
+ *
+ * Below the data directory:
+ *	meta/sandbox_store.db            the store
+ *	audit/                           the audit log
+ *	tmp/                             bodies of requests on their way
+ *	<user>/runs/<run>/               stdout stderr events index capture artifacts/
+ *	<user>/snapshots/<session>/      workspaces as they were
+ */
+#pragma once
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "core/queue.h"
+#include "core/settings.h"
+#include "runtime/runtime.h"
+
+struct audit;
+struct err;
+struct metrics;
+struct run;
+struct session;
+struct store;
+
+struct service {
+	uv_loop_t *loop;
+	const struct settings *settings; /* borrowed */
+	char policy_hash[65];
+	char *data_dir;
+	int data_fd;
+	struct store *store;
+	struct metrics *metrics;
+	struct audit *audit;
+	const struct runtime *runtime;
+	struct runtime_host *host;
+	bool is_up;        /* the runtime can take jobs */
+	bool is_recovered; /* what the store held from before is known again */
+	bool is_draining;
+	struct queue queue;
+	struct run *runs; /* those that are not over and stored yet */
+	size_t n_runs;
+	struct session *sessions;
+	size_t n_sessions;
+	struct claim *claims; /* idempotency keys that are being looked at */
+	uv_timer_t tick;      /* once a second: time limits of the queue and of sessions */
+	uint64_t next_sweep_ns;
+	unsigned n_pending; /* store calls under way which someone of ours waits for */
+	void (*drained)(void *ctx);
+	void *drained_ctx;
+	uint64_t drain_until_ns;
+};
+
+struct service_options {
+	uv_loop_t *loop;
+	const struct settings *settings;
+	const char *root;     /* the state directory, where the keeper listens */
+	const char *data_dir; /* ours, made if needed */
+};
+
+int service_open(const struct service_options *options, struct service **ret, struct err *err);
+
+/* Start what waits, as far as there is room. */
+void service_dispatch(struct service *s);
+
+/* Take nothing new. `done` when no run is left, or after the time that the settings give; what
+ * still runs then goes on in the keeper, for the next server. */
+void service_drain(struct service *s, void (*done)(void *ctx), void *ctx);
+
+/* Let go of everything; the loop must run once more until its handles are closed. */
+void service_close(struct service *s);
+
+/* Remove what is past its time: artifacts and output, rows, idempotency keys, audit files.
+ * The counts come as one JSON object, which is taken. */
+typedef void service_sweep_cb(void *ctx, int r, json_t *counts);
+void service_sweep(struct service *s, service_sweep_cb *done, void *ctx);
+
+/* Open (and make) the directory of a user's run: <user>/runs/<id>. -ENOENT without `make`. */
+int service_open_run_dir(
+	const struct service *s, const char *user, const char *id, bool make, int *ret_fd);
+
+/* A path below the data directory, for messages and libraries; the caller frees it. */
+char *service_path(const struct service *s, const char *relative);

@@ -1,0 +1,94 @@
+/* Sessions: a workspace that outlives its runs, with limits and a policy. Its files live in
+ * the keeper, in memory; the server never touches them but through boxes. What changes files
+ * from outside (uploads, restoring) happens one after the other. */
+#pragma once
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/uuid.h"
+#include "core/upload.h"
+#include "store/record.h"
+
+struct errand;
+struct identity;
+struct problem;
+struct request;
+struct service;
+
+struct session {
+	struct session *next;
+	struct service *service;
+	struct session_row row;
+	char workspace[33]; /* as the keeper calls it: the id without dashes */
+	uint64_t workspace_bytes;
+	bool is_lost;          /* the keeper that had its files is gone */
+	bool is_ending;        /* being deleted */
+	size_t n_runs;         /* live ones in it */
+	struct ending *ending; /* whoever waits for the end of its runs */
+	struct errand *errand; /* what is done to its files now, and then next */
+};
+
+/* The live session of this id, if it belongs to `who` (or `who` may see all: NULL). */
+struct session *session_find(struct service *s, const char *id, const struct identity *who);
+
+/* `problem->status` is 0 when it worked. Valid during the call; the session may be kept
+ * until it ends. */
+typedef void session_cb(void *ctx, struct session *session, struct problem *problem);
+
+/* Make one as `request` asks. With a key: the same key and request give the same session. */
+struct session_wish {
+	const struct request *request;
+	const struct identity *who;
+	const char *idempotency_key; /* may be NULL */
+	const char *source;          /* "rest" */
+	const struct session *like;  /* clone of this one, instead of a request; may be NULL */
+};
+void session_create(
+	struct service *s, const struct session_wish *wish, session_cb *done, void *ctx);
+
+/* Its runs are canceled and waited for; then it is gone with all its files and snapshots. */
+void session_delete(struct session *session, session_cb *done, void *ctx);
+
+/* As answers show it. The caller owns it. */
+json_t *session_json(const struct session *session);
+
+/* Those whose time is over go, as if deleted. */
+void session_expire(struct service *s, uint64_t now_sec);
+
+/* After a restart: what the store has, then what the keeper still holds of it. */
+void session_recover(struct service *s, const struct session_row *row);
+void session_match(struct service *s, const char (*workspaces)[33], size_t n);
+
+/* Its run is over. */
+void session_leave(struct session *session);
+
+/* If it is to end, and nothing of it is under way any more, it does. */
+void session_check_ending(struct session *session);
+
+void session_free(struct session *session);
+
+/* --- its files --- */
+
+struct session_upload {
+	struct upload_source *sources; /* taken, with names */
+	size_t n_sources;
+	const char *kind; /* "multipart", "tar", "zip", "plain", "git": for counters */
+	int fd;           /* what the sources read; taken */
+};
+
+typedef void upload_cb(void *ctx, const struct upload_result *result, struct problem *problem);
+void session_put_files(
+	struct session *session, struct session_upload *upload, upload_cb *done, void *ctx);
+
+typedef void snapshot_cb(void *ctx, const struct snapshot_row *row, struct problem *problem);
+void session_snapshot(struct session *session, snapshot_cb *done, void *ctx);
+void session_restore(struct session *session, const char *snapshot_id, session_cb *done, void *ctx);
+/* `removed` false when there was none. */
+typedef void snapshot_removed_cb(void *ctx, bool removed, struct problem *problem);
+void session_remove_snapshot(
+	struct session *session, const char *snapshot_id, snapshot_removed_cb *done, void *ctx);
+/* A new session with the same files and settings. */
+void session_clone(
+	struct session *session, const struct identity *who, session_cb *done, void *ctx);

@@ -1,0 +1,330 @@
+#include "core/stream.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/shared.h"
+#include "base/str.h"
+#include "core/frames.h"
+#include "core/stream_private.h"
+
+#define LOG_CAP "log_cap"
+
+struct spool *stream_spool(struct stream *s, enum frame_kind kind)
+{
+	return &s->spools[kind == FRAME_STDOUT ? 0 : kind == FRAME_STDERR ? 1 : 2];
+}
+
+/* --- life --- */
+
+void stream_forget_handle(struct stream *s)
+{
+	if (--s->n_handles == 0 && s->n_refs == 0)
+		free(s);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+	stream_forget_handle(handle->data);
+}
+
+static void stream_free(struct stream *s)
+{
+	pump_close(s);
+	for (size_t i = 0; i < N_TIMERS && s->loop; i++)
+		uv_close((uv_handle_t *)&s->timers[i], on_closed);
+	for (size_t i = 0; i < ARRAY_SIZE(s->spools); i++)
+		spool_fini(&s->spools[i]);
+	index_fini(&s->index);
+	close_fdp(&s->dir_fd);
+	if (s->n_handles == 0)
+		free(s);
+}
+
+struct stream *stream_ref(struct stream *s)
+{
+	s->n_refs++;
+	return s;
+}
+
+void stream_unref(struct stream *s)
+{
+	if (s && --s->n_refs == 0)
+		stream_free(s);
+}
+
+static void add_timers(struct stream *s, uv_loop_t *loop)
+{
+	s->loop = loop;
+	for (size_t i = 0; i < N_TIMERS; i++) {
+		(void)uv_timer_init(loop, &s->timers[i]); /* can not fail */
+		s->timers[i].data = s;
+		s->n_handles++;
+	}
+}
+
+static struct stream *stream_new(bool is_writable)
+{
+	struct stream *s = xnew(struct stream);
+
+	s->n_refs = 1;
+	s->is_writable = is_writable;
+	s->index.fd = s->dir_fd = s->null_fd = -1;
+	for (size_t i = 0; i < ARRAY_SIZE(s->spools); i++)
+		s->spools[i].fd = -1;
+	for (size_t i = 0; i < ARRAY_SIZE(s->channels); i++) {
+		s->channels[i].stream = s;
+		s->channels[i].kind = i == 0 ? FRAME_STDOUT : FRAME_STDERR;
+		s->channels[i].fd = -1;
+	}
+	LIST_INIT(&s->waiting);
+	return s;
+}
+
+static int open_files(struct stream *s, int dir_fd, struct err *err)
+{
+	static const char *const names[] = { "stdout", "stderr", "events" };
+
+	s->dir_fd = fcntl(dir_fd, F_DUPFD_CLOEXEC, 0);
+	if (s->dir_fd < 0)
+		return err_errno(err, "directory of a stream");
+	int r = index_open(&s->index, s->dir_fd, s->is_writable, err);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		r = spool_init(&s->spools[i], names[i], s->dir_fd, s->is_writable);
+		if (r < 0)
+			return err_set(err, r, "spool %s: %s", names[i], strerror(-r));
+	}
+	r = recover_stream(s);
+	return r < 0 ? err_set(err, r, "recover a stream: %s", strerror(-r)) : 0;
+}
+
+int stream_open(uv_loop_t *loop, int dir_fd, const struct stream_options *options,
+	struct stream **ret, struct err *err)
+{
+	CLEANUP(stream_unrefp) struct stream *s = stream_new(true);
+
+	s->options = *options;
+	add_timers(s, loop);
+	int r = open_files(s, dir_fd, err);
+	if (r < 0)
+		return r;
+	*ret = TAKE(s);
+	return 0;
+}
+
+int stream_open_ended(uv_loop_t *loop, int dir_fd, struct stream **ret, struct err *err)
+{
+	CLEANUP(stream_unrefp) struct stream *s = stream_new(false);
+
+	(void)loop; /* nothing is awaited */
+	s->has_ended = true;
+	s->is_drained = true;
+	int r = open_files(s, dir_fd, err);
+	if (r < 0)
+		return r;
+	*ret = TAKE(s);
+	return 0;
+}
+
+/* --- callbacks --- */
+
+void stream_start_timer(struct stream *s, enum stream_timer which, uint64_t ms, uv_timer_cb on)
+{
+	if (s->loop)
+		(void)uv_timer_start(&s->timers[which], on, ms, 0);
+}
+
+void stream_stop_timer(struct stream *s, enum stream_timer which)
+{
+	if (s->loop)
+		(void)uv_timer_stop(&s->timers[which]);
+}
+
+void stream_settle(struct stream *s)
+{
+	stream_ref(s);
+	stream_stop_timer(s, TIMER_SETTLE);
+	if (s->failure && !s->failed_is_told && !s->has_ended) {
+		s->failed_is_told = true;
+		if (s->options.failed)
+			s->options.failed(s->options.ctx, s->failure);
+	}
+	cursor_wake_all(s);
+	if (s->is_drained && !s->drained_is_told && !s->has_ended) {
+		s->drained_is_told = true;
+		if (s->options.drained)
+			s->options.drained(s->options.ctx);
+	}
+	stream_unref(s);
+}
+
+static void on_settle(uv_timer_t *timer)
+{
+	stream_settle(timer->data);
+}
+
+void stream_settle_later(struct stream *s)
+{
+	stream_start_timer(s, TIMER_SETTLE, 0, on_settle);
+}
+
+/* --- frames --- */
+
+int stream_append(struct stream *s, const struct index_record *records, size_t n)
+{
+	int r = index_write(&s->index, s->last_seq + 1, records, n);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < n; i++)
+		s->recent[++s->last_seq % RECENT_MAX] = records[i];
+	if (!LIST_EMPTY(&s->waiting))
+		stream_settle_later(s);
+	return 0;
+}
+
+static int64_t append_text(
+	struct stream *s, enum frame_kind kind, unsigned flags, const char *text, size_t size)
+{
+	struct spool *p = stream_spool(s, kind);
+	struct index_record record = {
+		.kind = (uint8_t)kind,
+		.flags = (uint8_t)flags,
+		.size = (uint32_t)size,
+		.offset = p->size,
+		.time_ns = clock_realtime_ns(),
+	};
+	int r = spool_append(p, text, size);
+
+	if (r < 0)
+		return r;
+	r = stream_append(s, &record, 1);
+	if (r < 0) {
+		(void)spool_cut(p, record.offset);
+		return r;
+	}
+	p->indexed = p->size;
+	return (int64_t)s->last_seq;
+}
+
+/* What may be appended, and may what is held back be followed by it? */
+static int begin_append(struct stream *s)
+{
+	if (!s->is_writable || s->has_ended)
+		return -ESHUTDOWN;
+	if (!s->is_attached || s->is_drained)
+		pump_flush(s);
+	return 0;
+}
+
+int64_t stream_event(struct stream *s, const char *name, const char *data)
+{
+	AUTO_FREE char *text = NULL;
+	int r = frames_format_event(name, data, &text);
+
+	if (r < 0)
+		return r;
+	r = begin_append(s);
+	if (r < 0)
+		return r;
+	return append_text(
+		s, FRAME_EVENT, streq(name, "end") ? INDEX_IS_END : 0, text, strlen(text));
+}
+
+int64_t stream_truncated(struct stream *s, const char *reason)
+{
+	if (!frames_name_is_valid(reason))
+		return -EINVAL;
+	int r = begin_append(s);
+	if (r < 0)
+		return r;
+	return append_text(s, FRAME_TRUNCATED, streq(reason, LOG_CAP) ? INDEX_IS_LOG_CAP : 0,
+		reason, strlen(reason));
+}
+
+void stream_fail(struct stream *s, int r)
+{
+	char data[160];
+
+	if (s->failure)
+		return;
+	s->failure = r;
+	/* What has no frame is not kept; to free its room may be what lets the event in. */
+	(void)spool_cut(stream_spool(s, FRAME_STDOUT), stream_spool(s, FRAME_STDOUT)->indexed);
+	(void)spool_cut(stream_spool(s, FRAME_STDERR), stream_spool(s, FRAME_STDERR)->indexed);
+	(void)snprintf(data, sizeof(data), "{\"reason\":\"%s\",\"message\":\"%s\"}",
+		r == -ENOSPC || r == -EDQUOT ? "disk_full" : "write_failed", strerror(-r));
+	(void)stream_event(s, "output_lost", data);
+	stream_settle_later(s);
+}
+
+void stream_end(struct stream *s)
+{
+	if (s->has_ended)
+		return;
+	s->has_ended = true;
+	s->is_drained = true;
+	pump_close(s);
+	stream_stop_timer(s, TIMER_HEARTBEAT);
+	stream_settle_later(s);
+}
+
+/* --- questions --- */
+
+bool stream_has_ended(const struct stream *s)
+{
+	return s->has_ended;
+}
+
+uint64_t stream_last_seq(const struct stream *s)
+{
+	return s->last_seq;
+}
+
+static uint64_t kept_in(const struct spool *p)
+{
+	return p->indexed - p->start;
+}
+
+uint64_t stream_log_bytes(const struct stream *s)
+{
+	return kept_in(&s->spools[0]) + kept_in(&s->spools[1]);
+}
+
+bool stream_was_truncated(const struct stream *s)
+{
+	return s->is_truncated;
+}
+
+bool stream_is_drained(const struct stream *s)
+{
+	return s->is_drained;
+}
+
+int stream_read_output(struct stream *s, enum frame_kind which, size_t max, char **ret,
+	size_t *ret_size, uint64_t *ret_total)
+{
+	struct spool *p = stream_spool(s, which);
+	uint64_t total = kept_in(p);
+	size_t size = total < max ? (size_t)total : max;
+
+	if (which != FRAME_STDOUT && which != FRAME_STDERR)
+		return -EINVAL;
+	AUTO_FREE char *data = malloc(size + 1);
+	if (!data)
+		return -ENOMEM;
+	int r = size > 0 ? spool_read(p, p->start, data, size) : 0;
+	if (r < 0)
+		return r;
+	data[size] = '\0';
+	*ret = TAKE(data);
+	*ret_size = size;
+	*ret_total = total;
+	return 0;
+}
