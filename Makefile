@@ -21,9 +21,10 @@ build: ## build/belljar
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) --prefix=$(PREFIX)
 	@ninja -C $(BUILD)
 
-run: build ## a small Python program in a box
+run: build ## a small Python program in a box, then the run service
 	@tools/setup run
 	$(BUILD)/belljar run --lang python examples/hello.py
+	$(BUILD)/belljar serve
 
 test: build ## unit tests, corpus replay, integration and escape tests
 	@tools/setup test

@@ -30,6 +30,8 @@ extern const struct command command_doctor;
 extern const struct command command_image;
 extern const struct command command_keeper;
 extern const struct command command_run;
+extern const struct command command_serve;
+extern const struct command command_user;
 
 /* Every subcommand, in the order in which help lists them; ends with NULL. */
 extern const struct command *const commands[];

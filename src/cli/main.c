@@ -12,8 +12,10 @@
 
 const struct command *const commands[] = {
 	&command_run,
+	&command_serve,
 	&command_image,
 	&command_doctor,
+	&command_user,
 	&command_keeper,
 	NULL,
 };

@@ -1,0 +1,141 @@
+#include "api/outcome.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "api/links.h"
+#include "api/reply.h"
+#include "api/shelf.h"
+#include "base/base64.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "core/run.h"
+#include "core/service.h"
+#include "core/stream.h"
+#include "core/utf8.h"
+
+/* --- output --- */
+
+static void set(json_t *o, const char *name, const char *suffix, json_t *value)
+{
+	char key[64];
+
+	(void)snprintf(key, sizeof(key), "%s%s", name, suffix);
+	(void)json_object_set_new(o, key, value);
+}
+
+static json_t *base64_text(const char *data, size_t size)
+{
+	AUTO_FREE char *text = xcalloc(1, BASE64_TEXT_SIZE(size));
+
+	return json_stringn(text, base64_encode(data, size, text));
+}
+
+void outcome_add_text(json_t *o, const char *name, const char *data, size_t size, bool is_cut)
+{
+	size_t tail;
+	size_t whole = utf8_span(data, size, &tail);
+	bool is_text = whole == size || (is_cut && whole + tail == size);
+
+	set(o, name, "", is_text ? json_stringn(data, whole) : base64_text(data, size));
+	set(o, name, "_encoding", json_string(is_text ? "utf8" : "base64"));
+	set(o, name, "_truncated", json_boolean(is_cut));
+}
+
+static void add_output(json_t *o, const char *name, struct stream *stream, enum frame_kind kind)
+{
+	AUTO_FREE char *data = NULL;
+	size_t size = 0;
+	uint64_t total = 0;
+
+	if (stream &&
+		stream_read_output(stream, kind, OUTCOME_OUTPUT_MAX, &data, &size, &total) < 0)
+		total = 1; /* there was some, and nobody can read it */
+	/* Over the log cap both are dropped, whoever filled it. */
+	bool is_cut = total > size || (stream && stream_was_truncated(stream));
+	outcome_add_text(o, name, data ? data : "", size, is_cut);
+}
+
+/* --- artifacts --- */
+
+struct harvest {
+	struct exchange *x;
+	json_t *answer;
+};
+
+static void add_links(const struct api *api, const char *run_id, json_t *list)
+{
+	size_t i;
+	json_t *item;
+
+	json_array_foreach(list, i, item)
+	{
+		AUTO_FREE char *url = links_artifact(
+			api, run_id, json_string_value(json_object_get(item, "path")));
+
+		(void)json_object_set_new(item, "download_url", json_string(url));
+	}
+}
+
+static void on_list(void *ctx, int r, json_t *items)
+{
+	AUTO_FREE struct harvest *h = ctx;
+	const char *id = json_string_value(json_object_get(h->answer, "id"));
+
+	if (r < 0)
+		(void)log_error(r, "cannot list the artifacts of run %s: %s", id, strerror(-r));
+	json_t *list = items ? items : json_array();
+	add_links(api_of(h->x), id, list);
+	(void)json_object_set_new(h->answer, "artifacts", list);
+	reply_json(h->x, 200, h->answer);
+}
+
+/* --- the answer --- */
+
+static void reply_with_list(struct exchange *x, json_t *answer, const struct run_row *row)
+{
+	struct harvest *h = xnew(struct harvest);
+
+	*h = (struct harvest){ .x = x, .answer = answer };
+	shelf_list(api_of(x)->service, row->user_id, row->id, on_list, h);
+}
+
+static json_t *make_answer(const struct api *api, const struct run_row *row, struct stream *stream)
+{
+	json_t *o = run_json(api->service, row);
+	AUTO_FREE char *url = links_stream(api, row, 0);
+
+	(void)json_object_set_new(o, "log_stream_url", json_string(url));
+	add_output(o, "stdout", stream, FRAME_STDOUT);
+	add_output(o, "stderr", stream, FRAME_STDERR);
+	return o;
+}
+
+void outcome_reply(struct exchange *x, const struct run *run)
+{
+	json_t *o = make_answer(api_of(x), &run->row, run->stream);
+
+	if (phase_is_over(run->phase) && json_array_size(run->request.capture_patterns) > 0) {
+		reply_with_list(x, o, &run->row);
+		return;
+	}
+	(void)json_object_set_new(o, "artifacts", json_array());
+	reply_json(x, 200, o);
+}
+
+void outcome_reply_stored(struct exchange *x, const struct run_row *row)
+{
+	const struct api *api = api_of(x);
+	CLEANUP(stream_unrefp) struct stream *stream = NULL;
+	AUTO_FD dir_fd = -1;
+	struct err err = { 0 };
+
+	/* Without files it was swept: then it has no output any more. */
+	if (service_open_run_dir(api->service, row->user_id, row->id, false, &dir_fd) == 0)
+		(void)stream_open_ended(api->service->loop, dir_fd, &stream, &err);
+	reply_with_list(x, make_answer(api, row, stream), row);
+}

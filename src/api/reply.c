@@ -1,0 +1,269 @@
+#include "api/reply.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "core/problem.h"
+#include "http/http.h"
+
+/* --- what `detail` is --- */
+
+enum detail_form {
+	DETAIL_CODE = 0, /* "run_not_found" */
+	DETAIL_MESSAGE,  /* the sentence */
+	DETAIL_TEXT,     /* a text of its own */
+	DETAIL_OBJECT,   /* {"error": code, ...details} */
+	DETAIL_NESTED,   /* {"error": {code, message, details}} */
+	DETAIL_LIST,     /* [{"type", "loc", "msg"}] */
+};
+
+static const struct detail_row {
+	const char *code;
+	enum detail_form form;
+	const char *text;
+} detail_rows[] = {
+	{ "unauthorized", DETAIL_MESSAGE, NULL },
+	{ "forbidden", DETAIL_MESSAGE, NULL },
+	{ "snapshot_not_found", DETAIL_MESSAGE, NULL },
+	{ "not_found", DETAIL_TEXT, "Not Found" },
+	{ "method_not_allowed", DETAIL_TEXT, "Method Not Allowed" },
+	{ "session_has_active_runs", DETAIL_OBJECT, NULL },
+	{ "session_cancel_drain_timeout", DETAIL_OBJECT, NULL },
+	{ "invalid_inline_file", DETAIL_NESTED, NULL },
+	{ "session_base_image_required", DETAIL_NESTED, NULL },
+	{ "invalid_request", DETAIL_LIST, NULL },
+};
+
+static const struct detail_row *find_row(const char *code)
+{
+	static const struct detail_row by_code = { NULL, DETAIL_CODE, NULL };
+
+	for (size_t i = 0; i < ARRAY_SIZE(detail_rows); i++) {
+		if (streq(detail_rows[i].code, code))
+			return &detail_rows[i];
+	}
+	return &by_code;
+}
+
+static json_t *details_of(const struct problem *p)
+{
+	return p->details ? json_incref(p->details) : json_object();
+}
+
+static json_t *error_object(const struct problem *p)
+{
+	return json_pack(
+		"{s:s,s:s,s:o}", "code", p->code, "message", p->message, "details", details_of(p));
+}
+
+static json_t *detail_object(const struct problem *p)
+{
+	json_t *o = json_pack("{s:s}", "error", p->code);
+
+	(void)json_object_update(o, p->details);
+	return o;
+}
+
+static json_t *detail_list(const struct problem *p)
+{
+	const char *field = json_string_value(json_object_get(p->details, "field"));
+	json_t *loc = json_pack("[s]", "body");
+
+	if (field && !streq(field, "body"))
+		(void)json_array_append_new(loc, json_string(field));
+	return json_pack("[{s:s,s:o,s:s}]", "type", "value_error", "loc", loc, "msg", p->message);
+}
+
+json_t *reply_detail(const struct problem *p)
+{
+	const struct detail_row *row = find_row(p->code);
+
+	switch (row->form) {
+	case DETAIL_MESSAGE:
+		return json_string(p->message);
+	case DETAIL_TEXT:
+		return json_string(row->text);
+	case DETAIL_OBJECT:
+		return detail_object(p);
+	case DETAIL_NESTED:
+		return json_pack("{s:o}", "error", error_object(p));
+	case DETAIL_LIST:
+		return detail_list(p);
+	case DETAIL_CODE:
+		break;
+	}
+	return json_string(p->code);
+}
+
+/* --- headers --- */
+
+/* Is the media type at the start of `text`, up to parameters or the next one of a list, this
+ * one? */
+static bool is_media_type(const char *text, const char *type)
+{
+	size_t size = strlen(type);
+
+	text += strspn(text, " \t");
+	return strncasecmp(text, type, size) == 0 && strchr("; \t,", text[size]) != NULL;
+}
+
+bool reply_wants_problem(const char *accept)
+{
+	for (const char *at = accept; at; at = strchr(at, ',')) {
+		at += *at == ',';
+		if (is_media_type(at, "application/problem+json"))
+			return true;
+	}
+	return false;
+}
+
+bool reply_is_json(const char *type)
+{
+	size_t size = strcspn(type, "; \t");
+
+	if (is_media_type(type, "application/json") ||
+		is_media_type(type, "application/x-www-form-urlencoded"))
+		return true;
+	return size > 5 && strncasecmp(type + size - 5, "+json", 5) == 0;
+}
+
+/* --- answers --- */
+
+/* Answers are of one moment and for one client; none is a page. */
+static void set_common_headers(struct exchange *x)
+{
+	exchange_set_header(x, "Cache-Control", "no-store");
+	exchange_set_header(x, "X-Content-Type-Options", "nosniff");
+}
+
+void reply_json(struct exchange *x, int status, json_t *json)
+{
+	set_common_headers(x);
+	exchange_reply_json(x, status, json);
+}
+
+/* RFC 7807; what we know beyond it is in `extensions`. */
+static json_t *problem_document(const struct problem *p)
+{
+	char type[80];
+	json_t *extensions = json_object();
+
+	(void)json_object_update(extensions, p->details);
+	(void)json_object_set_new(extensions, "code", json_string(p->code));
+	(void)snprintf(type, sizeof(type), "urn:belljar:problem:%s", p->code);
+	return json_pack("{s:s,s:s,s:s,s:i,s:o}", "type", type, "title", p->message, "detail",
+		p->message, "status", p->status, "extensions", extensions);
+}
+
+static void reply_document(struct exchange *x, const struct problem *p)
+{
+	AUTO_JSON *document = problem_document(p);
+	AUTO_FREE char *text = json_canonical(document);
+
+	exchange_reply_bytes(x, p->status, "application/problem+json", text, strlen(text));
+}
+
+void reply_problem(struct exchange *x, const struct problem *p)
+{
+	char seconds[24];
+
+	set_common_headers(x);
+	if (p->retry_after) {
+		(void)snprintf(
+			seconds, sizeof(seconds), "%llu", (unsigned long long)p->retry_after);
+		exchange_set_header(x, "Retry-After", seconds);
+	}
+	if (p->status == 401)
+		exchange_set_header(x, "WWW-Authenticate", "Bearer");
+	if (reply_wants_problem(exchange_header(x, "accept"))) {
+		reply_document(x, p);
+		return;
+	}
+	exchange_reply_json(x, p->status,
+		json_pack("{s:o,s:o}", "error", error_object(p), "detail", reply_detail(p)));
+}
+
+void reply_refusal(struct exchange *x, const char *code, const char *fmt, ...)
+{
+	struct problem p = { 0 };
+	char text[sizeof(p.message)];
+	va_list args;
+
+	va_start(args, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	(void)problem_set(&p, code, "%s", text);
+	reply_problem(x, &p);
+	problem_fini(&p);
+}
+
+void reply_field(struct exchange *x, const char *field, const char *fmt, ...)
+{
+	struct problem p = { 0 };
+	char text[sizeof(p.message)];
+	va_list args;
+
+	va_start(args, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	(void)problem_field(&p, field, "%s", text);
+	reply_problem(x, &p);
+	problem_fini(&p);
+}
+
+void reply_unauthorized(struct exchange *x)
+{
+	reply_refusal(x, "unauthorized", "Not authenticated (provide Bearer token or X-API-KEY)");
+}
+
+void reply_error(struct exchange *x, int status, const char *code, const char *message)
+{
+	struct problem p = { .status = status, .code = code };
+
+	(void)snprintf(p.message, sizeof(p.message), "%s", message);
+	reply_problem(x, &p);
+}
+
+/* --- bodies --- */
+
+static int read_body(struct exchange *x, const char *body, size_t size, json_t **ret)
+{
+	const char *type = exchange_header(x, "content-type");
+	struct err err = { 0 };
+
+	if (type && !reply_is_json(type)) {
+		reply_refusal(x, "unsupported_media_type",
+			"the body must be application/json, not '%.100s'", type);
+		return -EINVAL;
+	}
+	int r = size ? json_read(body, size, ret, &err)
+		     : err_set(&err, -EBADMSG, "there is no body");
+	if (r < 0)
+		reply_refusal(x, "invalid_json", "the body is not JSON: %s", err.text);
+	return r;
+}
+
+int reply_read_json(struct exchange *x, json_t **ret)
+{
+	size_t size;
+	const char *body = exchange_body(x, &size);
+
+	return read_body(x, body, size, ret);
+}
+
+int reply_read_optional_json(struct exchange *x, json_t **ret)
+{
+	size_t size;
+	const char *body = exchange_body(x, &size);
+
+	if (size > 0)
+		return read_body(x, body, size, ret);
+	*ret = NULL;
+	return 0;
+}

@@ -1,0 +1,424 @@
+/* WS /runs/{id}/stream: the output of a run, as it is made and as it was.
+ *
+ * Whether a subscriber is let in is decided before the upgrade and without asking the store: a
+ * live run knows its owner, and one that is over is a directory below the owner's name. Then a
+ * socket is a cursor (core/stream.h): frames go from the spool to the wire as the client takes
+ * them, shared with every other subscriber who keeps up. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <time.h>
+#include <uv.h>
+
+#include "api/api.h"
+#include "api/reply.h"
+#include "base/base64.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/shared.h"
+#include "base/str.h"
+#include "base/uuid.h"
+#include "core/auth.h"
+#include "core/metrics.h"
+#include "core/problem.h"
+#include "core/run.h"
+#include "core/service.h"
+#include "core/settings.h"
+#include "core/sign.h"
+#include "core/stream.h"
+
+/* What is replayed to somebody who does not say where to begin. */
+#define REPLAY_FRAMES 100u
+
+/* After the last frame a client may close first, which it should. */
+#define FAREWELL_MS 5000u
+
+#define CODE_DONE   1000u
+#define CODE_FAILED 1011u
+#define CODE_LATER  1013u
+
+struct subscriber {
+	LIST_ENTRY(subscriber) link;
+	struct api *api;
+	struct ws *ws; /* NULL once it is closed */
+	struct stream *stream;
+	struct cursor *cursor;
+	char run_id[UUID_SIZE + 1];
+	char user_id[IDENTITY_USER_ID_MAX + 1];
+	bool has_more;     /* there are frames that the socket was not asked for yet */
+	bool is_leaving;   /* all frames are out */
+	uint64_t moved_ms; /* when it last took one */
+	uv_timer_t timer;  /* to drop it when it is stuck, and to part from it at the end */
+};
+
+/* All that are open, for the quotas; one server per process. */
+static LIST_HEAD(, subscriber) subscribers = LIST_HEAD_INITIALIZER(subscribers);
+
+static void count(const struct subscriber *s, enum metric id)
+{
+	metrics_add(s->api->service->metrics, id, METRICS_LABELS("ws"), 1);
+}
+
+/* --- the socket --- */
+
+static void on_timer(uv_timer_t *timer)
+{
+	struct subscriber *s = timer->data;
+	uint64_t limit_ms = s->api->settings->ws_poll_timeout_sec * 1000;
+	uint64_t waited_ms = uv_now(timer->loop) - s->moved_ms;
+
+	if (s->is_leaving) {
+		ws_close(s->ws, CODE_DONE, "the run is over");
+	} else if (s->has_more && waited_ms >= limit_ms) {
+		metrics_add(s->api->service->metrics, METRIC_WS_QUEUE_DROPS,
+			METRICS_LABELS("ws", "stuck"), 1);
+		ws_close(s->ws, CODE_LATER, "too slow; resume with from_seq");
+	} else if (s->has_more) {
+		(void)uv_timer_start(timer, on_timer, limit_ms - waited_ms, 0);
+	}
+}
+
+static void on_wake(void *ctx)
+{
+	struct subscriber *s = ctx;
+
+	if (!s->ws)
+		return;
+	s->has_more = true;
+	s->moved_ms = uv_now(s->timer.loop);
+	if (!uv_is_active((uv_handle_t *)&s->timer))
+		(void)uv_timer_start(
+			&s->timer, on_timer, s->api->settings->ws_poll_timeout_sec * 1000, 0);
+	ws_want_write(s->ws);
+}
+
+/* Nothing more will come: by its end, or because a file of it can not be read. */
+static void leave(struct subscriber *s)
+{
+	if (s->is_leaving)
+		return;
+	s->is_leaving = true;
+	if (stream_has_ended(s->stream))
+		(void)uv_timer_start(&s->timer, on_timer, FAREWELL_MS, 0);
+	else
+		ws_close(s->ws, CODE_FAILED, "the output can not be read any more");
+}
+
+static bool is_heartbeat(struct shared *m)
+{
+	static const char head[] = "{\"type\":\"heartbeat\"";
+
+	return m->size > sizeof(head) && memcmp(shared_data(m), head, sizeof(head) - 1) == 0;
+}
+
+static struct shared *on_next(void *ctx)
+{
+	struct subscriber *s = ctx;
+	struct shared *m = cursor_next(s->cursor);
+
+	s->moved_ms = uv_now(s->timer.loop);
+	if (!m) {
+		s->has_more = false;
+		if (cursor_is_done(s->cursor))
+			leave(s);
+	} else if (is_heartbeat(m)) {
+		count(s, METRIC_WS_HEARTBEATS);
+	}
+	return m;
+}
+
+static void write_base64(struct run *run, const char *text, size_t size)
+{
+	AUTO_FREE uint8_t *bytes = xcalloc(1, BASE64_BYTES_SIZE(size) + 1);
+	size_t n = 0;
+
+	if (base64_decode(text, size, bytes, &n) == 0 && n > 0)
+		run_input_write(run, bytes, n);
+}
+
+static void take_stdin(struct run *run, const json_t *message)
+{
+	const json_t *data = json_object_get(message, "data");
+	const json_t *encoding = json_object_get(message, "encoding");
+	const char *how = encoding ? json_string_value(encoding) : "utf8";
+
+	if (!json_is_string(data) || !how || json_string_length(data) == 0)
+		return;
+	if (streq(how, "utf8"))
+		run_input_write(run, json_string_value(data), json_string_length(data));
+	else if (streq(how, "base64"))
+		write_base64(run, json_string_value(data), json_string_length(data));
+}
+
+static void take_stdin_close(struct run *run, const json_t *message)
+{
+	(void)message;
+	run_input_close(run);
+}
+
+static const struct {
+	const char *type;
+	void (*take)(struct run *run, const json_t *message);
+} inbound[] = {
+	{ "stdin", take_stdin },
+	{ "stdin_close", take_stdin_close },
+};
+
+/* What a client sends is for an interactive run that lives; all else is ignored, as the
+ * protocol has it. */
+static void on_message(void *ctx, const char *data, size_t size, bool is_text)
+{
+	struct subscriber *s = ctx;
+	struct run *run = run_find(s->api->service, s->run_id, NULL);
+	AUTO_JSON *message = NULL;
+
+	if (!is_text || !run || !run->request.interactive ||
+		json_read(data, size, &message, NULL) < 0)
+		return;
+	const char *type = json_string_value(json_object_get(message, "type"));
+	for (size_t i = 0; type && i < ARRAY_SIZE(inbound); i++) {
+		if (streq(inbound[i].type, type))
+			inbound[i].take(run, message);
+	}
+}
+
+static void on_timer_closed(uv_handle_t *timer)
+{
+	free(timer->data);
+}
+
+static void on_closed(void *ctx)
+{
+	struct subscriber *s = ctx;
+
+	s->ws = NULL;
+	count(s, METRIC_WS_DISCONNECTS);
+	LIST_REMOVE(s, link);
+	cursor_close(TAKE(s->cursor));
+	stream_unref(TAKE(s->stream));
+	uv_close((uv_handle_t *)&s->timer, on_timer_closed);
+}
+
+static const struct ws_ops stream_ops = {
+	.next = on_next,
+	.message = on_message,
+	.closed = on_closed,
+};
+
+/* --- letting somebody in --- */
+
+/* Whose run it may be, or is: what the query and the credentials come to. */
+struct visitor {
+	struct identity who; /* for quotas, and where a run that is over is looked for */
+	bool is_anybodys;    /* a signature stands for the owner */
+};
+
+/* The gate has looked at headers and auth_token; without signed URLs, some clients say "token"
+ * for the latter. */
+static bool identify_by_token(struct exchange *x, struct identity *ret)
+{
+	const char *token = exchange_query(x, "token");
+
+	if (!token || exchange_query(x, "exp") || api_of(x)->settings->ws_signed_urls)
+		return false;
+	size_t size = strlen(token) + sizeof("Bearer ");
+	AUTO_FREE char *header = xcalloc(1, size);
+	(void)snprintf(header, size, "Bearer %s", token);
+	return auth_check(api_of(x)->auth, NULL, header, ret) == 0;
+}
+
+static bool identify(struct exchange *x, struct identity *ret)
+{
+	const struct identity *who = api_who(x);
+
+	if (who)
+		*ret = *who;
+	return who || identify_by_token(x, ret);
+}
+
+/* An owner that is named: by a signature, whoever carries it, or by an admin. */
+static int take_owner(struct exchange *x, struct visitor *v)
+{
+	const char *owner = exchange_query(x, "u");
+
+	if (!owner || (!v->is_anybodys && !v->who.admin))
+		return 0;
+	if (identity_make(owner, false, &v->who))
+		return 0;
+	reply_field(x, "u", "it is no user id");
+	return -EINVAL;
+}
+
+/* A signature that is there must be right, whoever brings it. */
+static int check_signature(struct exchange *x, const char *id, const char *exp)
+{
+	int r = sign_check(api_of(x)->signing_secret, id, exp, exchange_query(x, "token"),
+		(uint64_t)time(NULL));
+
+	if (r < 0)
+		reply_refusal(x, "forbidden",
+			r == -ETIME ? "this signed URL has expired" : "the signature is wrong");
+	return r;
+}
+
+/* Who comes; on failure it has answered. */
+static int admit(struct exchange *x, const char *id, struct visitor *ret)
+{
+	const char *exp = exchange_query(x, "exp");
+	bool is_known = identify(x, &ret->who);
+
+	if (exp && check_signature(x, id, exp) < 0)
+		return -EACCES;
+	ret->is_anybodys = exp;
+	if (!is_known && !exp) {
+		reply_unauthorized(x);
+		return -EACCES;
+	}
+	return take_owner(x, ret);
+}
+
+static void refuse_quota(struct exchange *x, const char *quota, uint64_t limit)
+{
+	struct problem p = { 0 };
+
+	(void)problem_set(&p, "quota_exceeded", "too many streams are open");
+	problem_add(&p, "quota", json_string(quota));
+	problem_add(&p, "limit", json_integer((json_int_t)limit));
+	p.retry_after = 1;
+	reply_problem(x, &p);
+	problem_fini(&p);
+}
+
+static int check_quotas(struct exchange *x, const char *user_id)
+{
+	const struct settings *c = api_of(x)->settings;
+	const struct subscriber *s;
+	size_t n = 0;
+	size_t n_own = 0;
+
+	LIST_FOREACH(s, &subscribers, link)
+	{
+		n++;
+		n_own += streq(s->user_id, user_id);
+	}
+	if (n < c->ws_max_total && n_own < c->ws_max_per_user)
+		return 0;
+	if (n >= c->ws_max_total)
+		refuse_quota(x, "ws_connections", c->ws_max_total);
+	else
+		refuse_quota(x, "ws_connections_per_user", c->ws_max_per_user);
+	return -EDQUOT;
+}
+
+/* The stream of a run that lives and is this visitor's, or NULL. */
+static struct stream *find_live(struct service *service, const char *id, struct visitor *v)
+{
+	struct run *run = run_find(service, id, NULL);
+
+	if (!run || !run->stream)
+		return NULL;
+	if (v->is_anybodys)
+		(void)identity_make(run->row.user_id, false, &v->who);
+	return streq(run->row.user_id, v->who.user_id) ? stream_ref(run->stream) : NULL;
+}
+
+/* Likewise of one that is over: its directory is below the name of its owner. */
+static int open_ended(
+	struct service *service, const char *id, const struct visitor *v, struct stream **ret)
+{
+	AUTO_FD dir_fd = -1;
+	struct err err = { 0 };
+
+	if (!v->who.user_id[0] || run_find(service, id, NULL))
+		return -ENOENT;
+	if (!service->is_recovered && !service->host)
+		return -EAGAIN; /* the store was not read yet: it may be one that goes on */
+	int r = service_open_run_dir(service, v->who.user_id, id, false, &dir_fd);
+	if (r == 0)
+		r = stream_open_ended(service->loop, dir_fd, ret, &err);
+	if (r < 0 && r != -ENOENT)
+		(void)log_error(
+			r, "cannot open the output of run %s: %s %s", id, strerror(-r), err.text);
+	return r;
+}
+
+static int open_stream(struct exchange *x, const char *id, struct visitor *v, struct stream **ret)
+{
+	static const struct {
+		int r;
+		const char *code;
+		const char *text;
+	} refusals[] = {
+		{ -ENOENT, "run_not_found", "there is no such run" },
+		{ -EAGAIN, "store_unavailable", "the server is still looking for its runs" },
+		{ 0, "internal_error", "the output of this run can not be read" },
+	};
+	struct service *service = api_of(x)->service;
+	int r = uuid_is_valid(id) ? 0 : -ENOENT;
+
+	if (r == 0 && (*ret = find_live(service, id, v)))
+		return 0;
+	if (r == 0)
+		r = open_ended(service, id, v, ret);
+	for (size_t i = 0; r < 0 && i < ARRAY_SIZE(refusals); i++) {
+		if (refusals[i].r != r && refusals[i].r != 0)
+			continue;
+		reply_refusal(x, refusals[i].code, "%s", refusals[i].text);
+		break;
+	}
+	return r;
+}
+
+/* Where to begin: what is no number from 1 is the beginning, nothing at all is near the end. */
+static uint64_t first_seq(const char *from_seq, const struct stream *stream)
+{
+	uint64_t last = stream_last_seq(stream);
+	uint64_t seq = 0;
+
+	if (!from_seq)
+		return last > REPLAY_FRAMES ? last - REPLAY_FRAMES + 1 : 0;
+	return str_parse_u64(from_seq, STREAM_TAIL - 1, &seq) == 0 ? seq : 0;
+}
+
+static void subscribe(
+	struct exchange *x, const char *id, const struct visitor *v, struct stream *stream)
+{
+	struct subscriber *s = xnew(struct subscriber);
+	uint64_t from = first_seq(exchange_query(x, "from_seq"), stream);
+
+	s->api = api_of(x);
+	s->stream = stream;
+	(void)snprintf(s->run_id, sizeof(s->run_id), "%s", id);
+	(void)snprintf(s->user_id, sizeof(s->user_id), "%s", v->who.user_id);
+	(void)uv_timer_init(s->api->service->loop, &s->timer);
+	s->timer.data = s;
+	s->cursor = cursor_open(stream, from, on_wake, s);
+	LIST_INSERT_HEAD(&subscribers, s, link);
+	count(s, METRIC_WS_OPENED);
+	s->ws = exchange_accept_ws(x, &stream_ops, s);
+	on_wake(s);
+}
+
+static void handle_stream(struct exchange *x)
+{
+	const char *id = exchange_param(x, "id");
+	struct visitor v = { 0 };
+	struct stream *stream = NULL;
+
+	api_note_run(x, id);
+	if (admit(x, id, &v) < 0 || open_stream(x, id, &v, &stream) < 0)
+		return;
+	if (check_quotas(x, v.who.user_id) < 0) {
+		stream_unref(stream);
+		return;
+	}
+	subscribe(x, id, &v, stream);
+}
+
+/* Public for the gate: a signature is as good as credentials, and only known here. */
+const struct route routes_stream[] = {
+	{ "WS", API_BASE "/runs/{id}/stream", ACCESS_PUBLIC, BODY_NONE, 0, handle_stream },
+	{ 0 },
+};

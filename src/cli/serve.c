@@ -1,0 +1,404 @@
+/* belljar serve: the run service. As root it first sees to a keeper, which needs to be root,
+ * and then becomes somebody who may do nothing else; as a plain user both are that user. The
+ * keeper is found or started, never a child: it outlives the server, with what runs in it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "api/api.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/path.h"
+#include "base/str.h"
+#include "cli/command.h"
+#include "cli/option.h"
+#include "client/connection.h"
+#include "core/auth.h"
+#include "core/service.h"
+#include "core/settings.h"
+
+struct serve_values {
+	const char *host, *port, *root, *socket, *tls_cert, *tls_key, *config;
+	bool print_routes;
+};
+
+#define AT(f) offsetof(struct serve_values, f)
+
+static const struct option_row options[] = {
+	{ "--host", 0, OPTION_STRING, AT(host), "ADDRESS", "where to listen (default 127.0.0.1)" },
+	{ "--port", 0, OPTION_STRING, AT(port), "N", "and on which port (default 8080; 0: any)" },
+	{ "--socket", 0, OPTION_STRING, AT(socket), "PATH", "listen on a UNIX socket instead" },
+	{ "--tls-cert", 0, OPTION_STRING, AT(tls_cert), "FILE", "certificate, PEM" },
+	{ "--tls-key", 0, OPTION_STRING, AT(tls_key), "FILE", "and its key" },
+	{ "--root", 0, OPTION_STRING, AT(root), "DIR",
+		"state directory (default: $BELLJAR_ROOT or the usual place)" },
+	{ "--config", 0, OPTION_STRING, AT(config), "FILE",
+		"settings, one SANDBOX_X = value per line; see docs/config.md" },
+	{ "--print-routes", 0, OPTION_FLAG, AT(print_routes), NULL,
+		"print every route of the interface and end" },
+	{ 0 },
+};
+
+struct server {
+	uv_loop_t loop;
+	struct settings settings;
+	struct service *service;
+	struct api *api;
+	uv_signal_t term;
+	uv_signal_t interrupt;
+	uv_timer_t ready; /* until it can be said that it is */
+	bool is_ending;
+	bool is_said;
+};
+
+/* --- before the loop --- */
+
+static int load_settings(const struct serve_values *v, struct settings *ret, struct err *err)
+{
+	const struct {
+		const char *name;
+		const char *value;
+	} given[] = {
+		{ "SANDBOX_HOST", v->host },
+		{ "SANDBOX_PORT", v->port },
+		{ "SANDBOX_SOCKET", v->socket },
+		{ "SANDBOX_TLS_CERT", v->tls_cert },
+		{ "SANDBOX_TLS_KEY", v->tls_key },
+		{ "SANDBOX_ROOT_DIR", v->root },
+	};
+	struct setting_option list[ARRAY_SIZE(given)];
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(given); i++) {
+		if (given[i].value)
+			list[n++] = (struct setting_option){ given[i].name, given[i].value };
+	}
+	return settings_load(ret, v->config, list, n, err);
+}
+
+/* Whom to become: the one that is named, else "belljar" if there is such a user, else nobody. */
+static int find_user(const char *name, uid_t *ret_uid, gid_t *ret_gid, struct err *err)
+{
+	const struct passwd *pw = getpwnam(name ? name : "belljar");
+
+	if (!pw && !name)
+		pw = getpwnam("nobody");
+	if (!pw)
+		return err_set(
+			err, -ENOENT, "there is no user '%s' to become", name ? name : "nobody");
+	*ret_uid = pw->pw_uid;
+	*ret_gid = pw->pw_gid;
+	return 0;
+}
+
+/* For good: not even a bug can bring root back. */
+static int become(uid_t uid, gid_t gid, struct err *err)
+{
+	if (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
+		return err_errno(err, "become uid %u", (unsigned)uid);
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return err_errno(err, "give up privileges");
+	return 0;
+}
+
+static bool keeper_is_there(const char *root)
+{
+	int fd = -1;
+
+	if (connection_open_running(root, &fd, NULL) < 0)
+		return false;
+	(void)close(fd);
+	return true;
+}
+
+/* In the child: a session of its own, nothing of ours but where to log to. */
+static _Noreturn void exec_keeper(const struct settings *c, uid_t uid)
+{
+	char number[16];
+	const char *argv[10] = { "belljar", "keeper", "--respawn", "--idle-exit", "--root", c->root,
+		"--uid", number };
+	int null_fd = open("/dev/null", O_RDWR);
+
+	(void)snprintf(number, sizeof(number), "%u", (unsigned)uid);
+	if (c->seccomp) {
+		argv[8] = "--seccomp";
+		argv[9] = c->seccomp;
+	}
+	const char *with_end[11] = { NULL };
+	memcpy(with_end, argv, sizeof(argv));
+	(void)setsid();
+	if (null_fd >= 0 && dup2(null_fd, 0) == 0 && dup2(null_fd, 1) == 1 && fork() == 0)
+		(void)execv("/proc/self/exe", (char *const *)with_end);
+	_exit(0);
+}
+
+/* It belongs to nobody's shell, and is waited for only until it answers. */
+static int start_keeper(const struct settings *c, uid_t uid, struct err *err)
+{
+	if (keeper_is_there(c->root))
+		return 0;
+	int r = path_make_dirs(c->root, 0755, err);
+	if (r < 0)
+		return r;
+	pid_t pid = fork();
+	if (pid < 0)
+		return err_errno(err, "start a keeper");
+	if (pid == 0)
+		exec_keeper(c, uid);
+	(void)waitpid(pid, NULL, 0);
+	for (int i = 0; i < 500; i++) {
+		if (keeper_is_there(c->root))
+			return 0;
+		(void)usleep(10000);
+	}
+	return err_set(
+		err, -ETIMEDOUT, "the keeper does not answer; 'belljar keeper' would say why");
+}
+
+/* The data directory is the server's own, the rest of the state directory the keeper's. */
+static int make_data_dir(
+	const struct settings *c, uid_t uid, gid_t gid, char **ret, struct err *err)
+{
+	AUTO_FREE char *dir = NULL;
+	struct stat st;
+
+	if (asprintf(&dir, "%s/data", c->root) < 0)
+		abort();
+	int r = path_make_dirs(dir, 0700, err);
+	if (r < 0)
+		return r;
+	if (lstat(dir, &st) < 0 || !S_ISDIR(st.st_mode))
+		return err_set(err, -ENOTDIR, "%s is no directory", dir);
+	if (geteuid() == 0 && st.st_uid != uid && st.st_uid != 0)
+		return err_set(err, -EPERM, "%s belongs to uid %u, not to the server's", dir,
+			(unsigned)st.st_uid);
+	if (geteuid() == 0 && lchown(dir, uid, gid) < 0)
+		return err_errno(err, "give %s to uid %u", dir, (unsigned)uid);
+	*ret = TAKE(dir);
+	return 0;
+}
+
+static void raise_file_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static int prepare(struct settings *c, char **ret_data_dir, struct err *err)
+{
+	uid_t uid = geteuid();
+	gid_t gid = getegid();
+	bool is_root = uid == 0;
+	int r = is_root ? find_user(c->run_as, &uid, &gid, err) : 0;
+
+	if (r == 0)
+		r = start_keeper(c, uid, err);
+	if (r == 0)
+		r = make_data_dir(c, uid, gid, ret_data_dir, err);
+	if (r == 0 && is_root)
+		r = become(uid, gid, err);
+	if (r == 0)
+		c->keys_dir = xstrdup(*ret_data_dir);
+	return r;
+}
+
+/* --- the loop --- */
+
+static void close_rest(uv_handle_t *handle, void *arg)
+{
+	(void)arg;
+	if (!uv_is_closing(handle))
+		uv_close(handle, NULL);
+}
+
+static void on_api_closed(void *ctx)
+{
+	struct server *s = ctx;
+
+	s->api = NULL;
+	service_close(TAKE(s->service));
+	uv_close((uv_handle_t *)&s->term, NULL);
+	uv_close((uv_handle_t *)&s->interrupt, NULL);
+	uv_close((uv_handle_t *)&s->ready, NULL);
+}
+
+static void on_drained(void *ctx)
+{
+	struct server *s = ctx;
+
+	if (s->api)
+		api_close(s->api, on_api_closed, s);
+	else
+		on_api_closed(s);
+}
+
+static void on_end(uv_signal_t *handle, int sig)
+{
+	struct server *s = handle->data;
+
+	if (s->is_ending) {
+		log_warn("signal %d again: not waiting for runs any longer", sig);
+		s->service->drain_until_ns = 1;
+		return;
+	}
+	log_info("ending on signal %d", sig);
+	s->is_ending = true;
+	if (s->api)
+		http_stop_listening(s->api->http);
+	service_drain(s->service, on_drained, s);
+}
+
+static void say_where(const struct settings *c, uint16_t port)
+{
+	bool is_v6 = strchr(c->host, ':') != NULL;
+
+	if (c->socket) {
+		(void)printf("unix:%s", c->socket);
+		return;
+	}
+	(void)printf("%s://%s%s%s:%u", c->tls_cert ? "https" : "http", is_v6 ? "[" : "", c->host,
+		is_v6 ? "]" : "", (unsigned)port);
+}
+
+static void say_ready(struct server *s)
+{
+	const struct settings *c = &s->settings;
+	const char *key = auth_single_key(s->api->auth);
+
+	(void)printf("Belljar is ready at ");
+	say_where(c, http_port(s->api->http));
+	if (key)
+		(void)printf("/?key=%s", key);
+	(void)printf("\n");
+	if (!c->socket) {
+		(void)printf("Try: curl -s '");
+		say_where(c, http_port(s->api->http));
+		(void)printf("/api/v1/sandbox/runs?wait=10' -H 'X-API-KEY: %s'"
+			     " -d '{\"base_image\":\"host\",\"command\":[\"python3\",\"-c\","
+			     "\"print(6*7)\"]}'\n",
+			key ? key : "<your key>");
+	}
+	(void)fflush(stdout);
+	if (!settings_is_local(c) && !c->tls_cert)
+		log_warn("listening beyond this machine without TLS");
+}
+
+/* Requests are answered before that, with 503 where a keeper is needed. */
+static void on_ready(uv_timer_t *timer)
+{
+	struct server *s = timer->data;
+
+	if (!s->service->is_recovered || s->is_said)
+		return;
+	s->is_said = true;
+	(void)uv_timer_stop(timer);
+	say_ready(s);
+}
+
+static int open_all(struct server *s, const char *data_dir, struct err *err)
+{
+	struct service_options how = {
+		.loop = &s->loop,
+		.settings = &s->settings,
+		.root = s->settings.root,
+		.data_dir = data_dir,
+	};
+	int r = service_open(&how, &s->service, err);
+
+	if (r == 0)
+		r = api_start(s->service, &s->api, err);
+	return r;
+}
+
+static int serve(struct server *s, const char *data_dir, struct err *err)
+{
+	(void)uv_loop_init(&s->loop);
+	(void)uv_signal_init(&s->loop, &s->term);
+	(void)uv_signal_init(&s->loop, &s->interrupt);
+	(void)uv_timer_init(&s->loop, &s->ready);
+	s->term.data = s->interrupt.data = s->ready.data = s;
+	int r = open_all(s, data_dir, err);
+	if (r == 0) {
+		(void)uv_signal_start(&s->term, on_end, SIGTERM);
+		(void)uv_signal_start(&s->interrupt, on_end, SIGINT);
+		(void)uv_timer_start(&s->ready, on_ready, 0, 10);
+	} else {
+		service_close(TAKE(s->service));
+		uv_walk(&s->loop, close_rest, NULL);
+	}
+	(void)uv_run(&s->loop, UV_RUN_DEFAULT);
+	(void)uv_loop_close(&s->loop);
+	return r;
+}
+
+static void print_routes(void)
+{
+	const struct route *const *tables = api_routes();
+
+	for (size_t i = 0; tables[i]; i++) {
+		for (const struct route *r = tables[i]; r->method; r++)
+			(void)printf("%s %s\n", r->method, r->pattern);
+	}
+}
+
+static int run(const struct command *self, int argc, char **argv)
+{
+	struct serve_values v = { 0 };
+	struct err err = { 0 };
+	AUTO_FREE char *data_dir = NULL;
+	static struct server server;
+	int r = option_parse(self, argc, argv, &v, &err);
+
+	if (r == 0)
+		return 0;
+	if (r > 0 && r < argc)
+		r = err_set(&err, -EINVAL, "unexpected argument '%s'", argv[r]);
+	if (r > 0 && v.print_routes) {
+		print_routes();
+		return 0;
+	}
+	(void)signal(SIGPIPE, SIG_IGN);
+	if (r > 0)
+		r = load_settings(&v, &server.settings, &err);
+	log_set_level((enum log_level)server.settings.log_level);
+	raise_file_limit();
+	if (r >= 0)
+		r = prepare(&server.settings, &data_dir, &err);
+	if (r >= 0)
+		r = serve(&server, data_dir, &err);
+	free(TAKE(server.settings.keys_dir));
+	settings_fini(&server.settings);
+	if (r >= 0)
+		return 0;
+	complain("serve: %s", err.text);
+	return EXIT_OURS;
+}
+
+const struct command command_serve = {
+	.name = "serve",
+	.summary = "Serve runs over HTTP and WebSocket",
+	.description =
+		"Listens on 127.0.0.1:8080 and prints the URL with its key. Every setting is a\n"
+		"SANDBOX_* variable or a line of a config file; docs/config.md lists them. SIGTERM lets\n"
+		"running runs finish, or leaves them to the next server.",
+	.options = options,
+	.run = run,
+};
