@@ -31,13 +31,13 @@ size_t accesslog_format(const struct accesslog_entry *e, char *ret, size_t size)
 	add(o, "route", e->route);
 	(void)json_object_set_new(o, "status", json_integer(e->status));
 	(void)json_object_set_new(o, "bytes", json_integer((json_int_t)e->bytes));
-	(void)json_object_set_new(o, "took_ms", json_real((double)(e->took_ns / 1000) / 1000.0));
+	(void)json_object_set_new(o, "took_ms", json_real((double)e->took_ns / 1e6));
 	add(o, "peer", e->peer);
 	add(o, "user_id", e->user_id);
 	add(o, "trace_id", e->trace_id);
 	add(o, "run_id", e->run_id);
 	size_t n = json_dumpb(
-		o, ret, size - 1, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9));
+		o, ret, size - 1, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(6));
 	if (n >= size)
 		return 0;
 	ret[n] = '\n';

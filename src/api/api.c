@@ -44,11 +44,22 @@ const struct route *const *api_routes(void)
 /* --- what is known of one request: hangs on its exchange --- */
 
 struct visit {
+	LIST_ENTRY(visit) link; /* while is_known */
 	struct identity who;
 	bool is_known;
+	bool is_spooled;
 	char trace_id[33];
 	char run_id[UUID_SIZE + 1];
 };
+
+static void free_visit(void *data)
+{
+	struct visit *v = data;
+
+	if (v->is_known)
+		LIST_REMOVE(v, link);
+	free(v);
+}
 
 static struct visit *visit_of(struct exchange *x)
 {
@@ -56,7 +67,7 @@ static struct visit *visit_of(struct exchange *x)
 
 	if (!v) {
 		v = xnew(struct visit);
-		exchange_set_data(x, v, free);
+		exchange_set_data(x, v, free_visit);
 	}
 	return v;
 }
@@ -79,8 +90,27 @@ void api_set_who(struct exchange *x, const struct identity *who)
 {
 	struct visit *v = visit_of(x);
 
+	if (!v->is_known)
+		LIST_INSERT_HEAD(&api_of(x)->visits, v, link);
 	v->who = *who;
 	v->is_known = true;
+	v->is_spooled = exchange_route(x)->body == BODY_FILE;
+}
+
+size_t api_count_open(const struct api *api, const char *user_id, size_t *ret_spooled)
+{
+	const struct visit *v;
+	size_t n = 0;
+
+	*ret_spooled = 0;
+	LIST_FOREACH(v, &api->visits, link)
+	{
+		bool is_own = streq(v->who.user_id, user_id);
+
+		n += is_own;
+		*ret_spooled += is_own && v->is_spooled;
+	}
+	return n;
 }
 
 void api_set_trace(struct exchange *x, const char trace_id[33])

@@ -9,6 +9,7 @@
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "core/identity.h"
 #include "http/http.h"
@@ -19,6 +20,7 @@ struct err;
 struct ratelimit;
 struct service;
 struct settings;
+struct visit;
 struct wait;
 
 #define API_BASE "/api/v1/sandbox"
@@ -40,8 +42,9 @@ struct api {
 	char *signing_secret; /* of stream URLs */
 	char *spool_dir;
 	struct http_server *http;
-	uint64_t started_ns; /* CLOCK_MONOTONIC */
-	struct wait *waits;  /* answers that are held back, wait.h */
+	uint64_t started_ns;             /* CLOCK_MONOTONIC */
+	struct wait *waits;              /* answers that are held back, wait.h */
+	LIST_HEAD(visits, visit) visits; /* requests under way of users we know */
 };
 
 static inline struct api *api_of(const struct exchange *x)
@@ -68,6 +71,10 @@ void api_note_run(struct exchange *x, const char *run_id);
 
 /* For the gate. */
 void api_set_who(struct exchange *x, const struct identity *who);
+
+/* How many requests of a user are under way, and how many of them have a body that is spooled
+ * to a file. */
+size_t api_count_open(const struct api *api, const char *user_id, size_t *ret_spooled);
 void api_set_trace(struct exchange *x, const char trace_id[33]);
 
 /* Every table of routes, ended by NULL; each of them ends with a row without a method. */

@@ -15,6 +15,7 @@
 #include "core/auth.h"
 #include "core/problem.h"
 #include "core/ratelimit.h"
+#include "core/service.h"
 #include "core/settings.h"
 
 #define HOST_SIZE 256u /* of a name, with its terminator; a longer one is no name */
@@ -184,6 +185,8 @@ static int check_address_rate(struct exchange *x)
 {
 	char bucket[GATE_BUCKET_SIZE];
 
+	if (streq(exchange_peer(x), "unix"))
+		return 0; /* a proxy, which speaks for many */
 	gate_bucket(exchange_peer(x), bucket);
 	return check_rate(x, api_of(x)->per_ip, "address", bucket);
 }
@@ -213,6 +216,37 @@ static int authenticate(struct exchange *x, const struct route *route, struct id
 	return auth_check(api_of(x)->auth, key, authorization, ret);
 }
 
+/* One user can take neither all connections nor all of the disk. */
+static int check_open(struct exchange *x, const struct route *route, const char *user_id)
+{
+	struct problem p = { 0 };
+	size_t n_spooled = 0;
+	size_t n = api_count_open(api_of(x), user_id, &n_spooled);
+	bool is_spool = route->body == BODY_FILE && n_spooled > GATE_SPOOLED_MAX;
+
+	if (n <= GATE_REQUESTS_MAX && !is_spool)
+		return 0;
+	(void)problem_set(&p, "rate_limited", "more than %u %s of one user at the same time",
+		is_spool ? GATE_SPOOLED_MAX : GATE_REQUESTS_MAX, is_spool ? "uploads" : "requests");
+	problem_add(&p, "scope", json_string("user"));
+	p.retry_after = 1;
+	reply_problem(x, &p);
+	problem_fini(&p);
+	return -EBUSY;
+}
+
+/* Before it is spooled: afterwards it would be too late. */
+static int check_space(struct exchange *x, const struct route *route)
+{
+	struct problem p = { 0 };
+
+	if (route->body != BODY_FILE || service_check_space(api_of(x)->service, &p) == 0)
+		return 0;
+	reply_problem(x, &p);
+	problem_fini(&p);
+	return -ENOSPC;
+}
+
 static int check_who(struct exchange *x, const struct route *route)
 {
 	struct identity who;
@@ -224,13 +258,14 @@ static int check_who(struct exchange *x, const struct route *route)
 		return -EACCES;
 	}
 	api_set_who(x, &who);
-	if (check_rate(x, api_of(x)->per_user, "user", who.user_id) < 0)
+	if (check_rate(x, api_of(x)->per_user, "user", who.user_id) < 0 ||
+		check_open(x, route, who.user_id) < 0)
 		return -EBUSY;
 	if (route->access == ACCESS_ADMIN && !who.admin) {
 		reply_refusal(x, "forbidden", "Access denied. Required role(s): admin");
 		return -EPERM;
 	}
-	return 0;
+	return check_space(x, route);
 }
 
 /* --- traces --- */

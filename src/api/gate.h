@@ -1,12 +1,15 @@
 /* Who may come in, before any of the body is read: the Host header against DNS rebinding, the
  * Origin header against other people's web pages, rates per address, credentials, rates per
- * user, and the role that a route asks for. */
+ * user and how many requests of it are under way, and the role that a route asks for. */
 #pragma once
 #include <stdbool.h>
 
 #include "http/http.h"
 
 struct settings;
+
+#define GATE_REQUESTS_MAX 1024u /* of one user under way, a quarter of all connections */
+#define GATE_SPOOLED_MAX  16u   /* of these, with a body that is spooled to disk */
 
 /* An http_gate_fn. */
 int gate_check(struct exchange *x, const struct route *route);

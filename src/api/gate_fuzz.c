@@ -11,10 +11,10 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	char *hosts[] = { "box.example", NULL };
-	struct settings c = {
-		.host = "0.0.0.0", .allowed_hosts = hosts, .public_url = "https://public.example/x"
-	};
+	char *hosts[] = { (char *)"box.example", NULL };
+	struct settings c = { .host = (char *)"0.0.0.0",
+		.allowed_hosts = hosts,
+		.public_url = (char *)"https://public.example/x" };
 	AUTO_FREE char *text = xcalloc(1, size + 1);
 	char bucket[GATE_BUCKET_SIZE];
 	char id[33] = "";

@@ -10,7 +10,7 @@
 
 TEST(loopback_names_are_always_ours)
 {
-	struct settings c = { .host = "127.0.0.1" };
+	struct settings c = { .host = (char *)"127.0.0.1" };
 	static const char *const good[] = { "localhost", "LOCALHOST:8080", "127.0.0.1",
 		"127.0.0.1:1", "[::1]", "[::1]:8080" };
 	static const char *const bad[] = { "", ":80", "evil.example", "localhost.evil.example",
@@ -26,7 +26,7 @@ TEST(loopback_names_are_always_ours)
 
 TEST(a_name_that_is_too_long_is_none)
 {
-	struct settings c = { .host = "127.0.0.1" };
+	struct settings c = { .host = (char *)"127.0.0.1" };
 	char name[400];
 
 	memset(name, 'a', sizeof(name) - 1);
@@ -36,10 +36,10 @@ TEST(a_name_that_is_too_long_is_none)
 
 TEST(further_names_come_from_the_settings)
 {
-	char *hosts[] = { "box.example", NULL };
-	struct settings c = { .host = "192.0.2.7",
+	char *hosts[] = { (char *)"box.example", NULL };
+	struct settings c = { .host = (char *)"192.0.2.7",
 		.allowed_hosts = hosts,
-		.public_url = "https://public.example:8443/sandbox" };
+		.public_url = (char *)"https://public.example:8443/sandbox" };
 
 	CHECK(gate_is_host_allowed(&c, "box.example:9"));
 	CHECK(gate_is_host_allowed(&c, "Public.Example"));
@@ -50,19 +50,19 @@ TEST(further_names_come_from_the_settings)
 
 TEST(a_server_of_every_address_takes_addresses_but_no_names)
 {
-	struct settings c = { .host = "0.0.0.0" };
+	struct settings c = { .host = (char *)"0.0.0.0" };
 
 	CHECK(gate_is_host_allowed(&c, "192.0.2.8:80"));
 	CHECK(gate_is_host_allowed(&c, "[2001:db8::1]:80"));
 	CHECK(!gate_is_host_allowed(&c, "rebound.example"));
-	c.host = "::";
+	c.host = (char *)"::";
 	CHECK(gate_is_host_allowed(&c, "192.0.2.8:80"));
 }
 
 TEST(pages_of_strangers_are_refused)
 {
-	char *origins[] = { "https://app.example", NULL };
-	struct settings c = { .host = "127.0.0.1", .allowed_origins = origins };
+	char *origins[] = { (char *)"https://app.example", NULL };
+	struct settings c = { .host = (char *)"127.0.0.1", .allowed_origins = origins };
 
 	CHECK(gate_is_origin_allowed(&c, "http://localhost:3000"));
 	CHECK(gate_is_origin_allowed(&c, "http://[::1]:3000"));

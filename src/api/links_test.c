@@ -16,7 +16,7 @@ TEST(paths_stand_alone_without_a_public_url)
 {
 	struct settings c = { 0 };
 	struct api api = { .settings = &c };
-	struct run_row row = { .id = RUN, .user_id = "ann" };
+	struct run_row row = { .id = (char *)RUN, .user_id = (char *)"ann" };
 	AUTO_FREE char *stream = links_stream(&api, &row, 0);
 	AUTO_FREE char *resumed = links_stream(&api, &row, 7);
 	AUTO_FREE char *artifact = links_artifact(&api, RUN, "dist/a b%.txt");
@@ -28,9 +28,9 @@ TEST(paths_stand_alone_without_a_public_url)
 
 TEST(a_public_url_comes_first)
 {
-	struct settings c = { .public_url = "https://box.example/x/" };
+	struct settings c = { .public_url = (char *)"https://box.example/x/" };
 	struct api api = { .settings = &c };
-	struct run_row row = { .id = RUN, .user_id = "ann" };
+	struct run_row row = { .id = (char *)RUN, .user_id = (char *)"ann" };
 	AUTO_FREE char *stream = links_stream(&api, &row, 0);
 	AUTO_FREE char *artifact = links_artifact(&api, RUN, "\xc3\xa4");
 
@@ -41,8 +41,8 @@ TEST(a_public_url_comes_first)
 TEST(a_signature_is_one_that_is_accepted)
 {
 	struct settings c = { .ws_signed_urls = true, .ws_signed_url_ttl_sec = 60 };
-	struct api api = { .settings = &c, .signing_secret = "secret" };
-	struct run_row row = { .id = RUN, .user_id = "a@b" };
+	struct api api = { .settings = &c, .signing_secret = (char *)"secret" };
+	struct run_row row = { .id = (char *)RUN, .user_id = (char *)"a@b" };
 	AUTO_FREE char *url = links_stream(&api, &row, 3);
 	uint64_t now = clock_realtime_ns() / 1000000000u;
 	char token[SIGN_SIZE + 1] = "";

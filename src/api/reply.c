@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -11,45 +12,6 @@
 #include "base/str.h"
 #include "core/problem.h"
 #include "http/http.h"
-
-/* --- what `detail` is --- */
-
-enum detail_form {
-	DETAIL_CODE = 0, /* "run_not_found" */
-	DETAIL_MESSAGE,  /* the sentence */
-	DETAIL_TEXT,     /* a text of its own */
-	DETAIL_OBJECT,   /* {"error": code, ...details} */
-	DETAIL_NESTED,   /* {"error": {code, message, details}} */
-	DETAIL_LIST,     /* [{"type", "loc", "msg"}] */
-};
-
-static const struct detail_row {
-	const char *code;
-	enum detail_form form;
-	const char *text;
-} detail_rows[] = {
-	{ "unauthorized", DETAIL_MESSAGE, NULL },
-	{ "forbidden", DETAIL_MESSAGE, NULL },
-	{ "snapshot_not_found", DETAIL_MESSAGE, NULL },
-	{ "not_found", DETAIL_TEXT, "Not Found" },
-	{ "method_not_allowed", DETAIL_TEXT, "Method Not Allowed" },
-	{ "session_has_active_runs", DETAIL_OBJECT, NULL },
-	{ "session_cancel_drain_timeout", DETAIL_OBJECT, NULL },
-	{ "invalid_inline_file", DETAIL_NESTED, NULL },
-	{ "session_base_image_required", DETAIL_NESTED, NULL },
-	{ "invalid_request", DETAIL_LIST, NULL },
-};
-
-static const struct detail_row *find_row(const char *code)
-{
-	static const struct detail_row by_code = { NULL, DETAIL_CODE, NULL };
-
-	for (size_t i = 0; i < ARRAY_SIZE(detail_rows); i++) {
-		if (streq(detail_rows[i].code, code))
-			return &detail_rows[i];
-	}
-	return &by_code;
-}
 
 static json_t *details_of(const struct problem *p)
 {
@@ -62,6 +24,14 @@ static json_t *error_object(const struct problem *p)
 		"{s:s,s:s,s:o}", "code", p->code, "message", p->message, "details", details_of(p));
 }
 
+/* --- what `detail` is --- */
+
+static json_t *detail_message(const struct problem *p)
+{
+	return json_string(p->message);
+}
+
+/* {"error": code, ...details} */
 static json_t *detail_object(const struct problem *p)
 {
 	json_t *o = json_pack("{s:s}", "error", p->code);
@@ -70,6 +40,13 @@ static json_t *detail_object(const struct problem *p)
 	return o;
 }
 
+/* {"error": {code, message, details}} */
+static json_t *detail_nested(const struct problem *p)
+{
+	return json_pack("{s:o}", "error", error_object(p));
+}
+
+/* [{"type", "loc", "msg"}] */
 static json_t *detail_list(const struct problem *p)
 {
 	const char *field = json_string_value(json_object_get(p->details, "field"));
@@ -80,23 +57,30 @@ static json_t *detail_list(const struct problem *p)
 	return json_pack("[{s:s,s:o,s:s}]", "type", "value_error", "loc", loc, "msg", p->message);
 }
 
+/* All others have their code: "run_not_found". */
+static const struct {
+	const char *code;
+	const char *text;
+	json_t *(*make)(const struct problem *p); /* without a text */
+} details[] = {
+	{ "not_found", "Not Found", NULL },
+	{ "method_not_allowed", "Method Not Allowed", NULL },
+	{ "unauthorized", NULL, detail_message },
+	{ "forbidden", NULL, detail_message },
+	{ "snapshot_not_found", NULL, detail_message },
+	{ "session_has_active_runs", NULL, detail_object },
+	{ "session_cancel_drain_timeout", NULL, detail_object },
+	{ "invalid_inline_file", NULL, detail_nested },
+	{ "session_base_image_required", NULL, detail_nested },
+	{ "invalid_request", NULL, detail_list },
+};
+
 json_t *reply_detail(const struct problem *p)
 {
-	const struct detail_row *row = find_row(p->code);
-
-	switch (row->form) {
-	case DETAIL_MESSAGE:
-		return json_string(p->message);
-	case DETAIL_TEXT:
-		return json_string(row->text);
-	case DETAIL_OBJECT:
-		return detail_object(p);
-	case DETAIL_NESTED:
-		return json_pack("{s:o}", "error", error_object(p));
-	case DETAIL_LIST:
-		return detail_list(p);
-	case DETAIL_CODE:
-		break;
+	for (size_t i = 0; i < ARRAY_SIZE(details); i++) {
+		if (!streq(details[i].code, p->code))
+			continue;
+		return details[i].text ? json_string(details[i].text) : details[i].make(p);
 	}
 	return json_string(p->code);
 }
@@ -142,10 +126,23 @@ static void set_common_headers(struct exchange *x)
 	exchange_set_header(x, "X-Content-Type-Options", "nosniff");
 }
 
+/* Seconds and cores are rounded; nobody is to see the noise behind their last digit. */
+#define DUMP_FLAGS (JSON_COMPACT | JSON_REAL_PRECISION(15))
+
+static void send_json(struct exchange *x, int status, const char *type, json_t *json)
+{
+	AUTO_FREE char *text = json_dumps(json, DUMP_FLAGS);
+
+	if (!text)
+		abort();
+	json_decref(json);
+	set_common_headers(x);
+	exchange_reply_bytes(x, status, type, text, strlen(text));
+}
+
 void reply_json(struct exchange *x, int status, json_t *json)
 {
-	set_common_headers(x);
-	exchange_reply_json(x, status, json);
+	send_json(x, status, "application/json", json);
 }
 
 /* RFC 7807; what we know beyond it is in `extensions`. */
@@ -161,19 +158,10 @@ static json_t *problem_document(const struct problem *p)
 		p->message, "status", p->status, "extensions", extensions);
 }
 
-static void reply_document(struct exchange *x, const struct problem *p)
-{
-	AUTO_JSON *document = problem_document(p);
-	AUTO_FREE char *text = json_canonical(document);
-
-	exchange_reply_bytes(x, p->status, "application/problem+json", text, strlen(text));
-}
-
 void reply_problem(struct exchange *x, const struct problem *p)
 {
 	char seconds[24];
 
-	set_common_headers(x);
 	if (p->retry_after) {
 		(void)snprintf(
 			seconds, sizeof(seconds), "%llu", (unsigned long long)p->retry_after);
@@ -181,12 +169,12 @@ void reply_problem(struct exchange *x, const struct problem *p)
 	}
 	if (p->status == 401)
 		exchange_set_header(x, "WWW-Authenticate", "Bearer");
-	if (reply_wants_problem(exchange_header(x, "accept"))) {
-		reply_document(x, p);
-		return;
-	}
-	exchange_reply_json(x, p->status,
-		json_pack("{s:o,s:o}", "error", error_object(p), "detail", reply_detail(p)));
+	if (reply_wants_problem(exchange_header(x, "accept")))
+		send_json(x, p->status, "application/problem+json", problem_document(p));
+	else
+		reply_json(x, p->status,
+			json_pack(
+				"{s:o,s:o}", "error", error_object(p), "detail", reply_detail(p)));
 }
 
 void reply_refusal(struct exchange *x, const char *code, const char *fmt, ...)

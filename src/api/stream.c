@@ -12,10 +12,9 @@
 #include <uv.h>
 
 #include "api/api.h"
+#include "api/input.h"
 #include "api/reply.h"
-#include "base/base64.h"
 #include "base/err.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "base/shared.h"
 #include "base/str.h"
@@ -129,59 +128,20 @@ static struct shared *on_next(void *ctx)
 	return m;
 }
 
-static void write_base64(struct run *run, const char *text, size_t size)
-{
-	AUTO_FREE uint8_t *bytes = xcalloc(1, BASE64_BYTES_SIZE(size) + 1);
-	size_t n = 0;
-
-	if (base64_decode(text, size, bytes, &n) == 0 && n > 0)
-		run_input_write(run, bytes, n);
-}
-
-static void take_stdin(struct run *run, const json_t *message)
-{
-	const json_t *data = json_object_get(message, "data");
-	const json_t *encoding = json_object_get(message, "encoding");
-	const char *how = encoding ? json_string_value(encoding) : "utf8";
-
-	if (!json_is_string(data) || !how || json_string_length(data) == 0)
-		return;
-	if (streq(how, "utf8"))
-		run_input_write(run, json_string_value(data), json_string_length(data));
-	else if (streq(how, "base64"))
-		write_base64(run, json_string_value(data), json_string_length(data));
-}
-
-static void take_stdin_close(struct run *run, const json_t *message)
-{
-	(void)message;
-	run_input_close(run);
-}
-
-static const struct {
-	const char *type;
-	void (*take)(struct run *run, const json_t *message);
-} inbound[] = {
-	{ "stdin", take_stdin },
-	{ "stdin_close", take_stdin_close },
-};
-
-/* What a client sends is for an interactive run that lives; all else is ignored, as the
- * protocol has it. */
+/* For an interactive run that lives; else it is ignored. */
 static void on_message(void *ctx, const char *data, size_t size, bool is_text)
 {
 	struct subscriber *s = ctx;
 	struct run *run = run_find(s->api->service, s->run_id, NULL);
-	AUTO_JSON *message = NULL;
 
-	if (!is_text || !run || !run->request.interactive ||
-		json_read(data, size, &message, NULL) < 0)
+	if (!is_text || !run || !run->request.interactive)
 		return;
-	const char *type = json_string_value(json_object_get(message, "type"));
-	for (size_t i = 0; type && i < ARRAY_SIZE(inbound); i++) {
-		if (streq(inbound[i].type, type))
-			inbound[i].take(run, message);
-	}
+	struct input in = input_parse(data, size);
+	if (in.kind == INPUT_DATA)
+		run_input_write(run, in.data, in.size);
+	else if (in.kind == INPUT_CLOSE)
+		run_input_close(run);
+	input_fini(&in);
 }
 
 static void on_timer_closed(uv_handle_t *timer)

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/str.h"
 #include "base/quote.h"
+#include "base/str.h"
 
 struct digest {
 	EVP_MD_CTX *ctx;

@@ -121,6 +121,7 @@ static void begin_body(struct exchange *x, bool has_begun)
 		return;
 	}
 	enter(c, CONN_BODY);
+	c->body_ms = c->since_ms;
 	if (x->head.expects_continue && !has_begun)
 		(void)wire_write(c->wire, "HTTP/1.1 100 Continue\r\n\r\n", 25);
 	x->head.expects_continue = false; /* it was told, so the body comes */
@@ -404,11 +405,31 @@ static void on_closed(void *conn)
 	free(c);
 }
 
+/* Whoever has sent nothing, or only part of a head, for longest: somebody slow on purpose can
+ * not keep others out for more than a moment, and who was just idle connects again. */
+static bool on_full(void *ctx)
+{
+	struct http_server *s = ctx;
+	struct conn *oldest = NULL;
+
+	for (struct conn *c = LIST_FIRST(&s->conns); c; c = LIST_NEXT(c, all)) {
+		if (c->state == CONN_HEAD && !c->is_evicted &&
+			(!oldest || c->since_ms < oldest->since_ms))
+			oldest = c;
+	}
+	if (!oldest)
+		return false;
+	oldest->is_evicted = true;
+	wire_close(oldest->wire);
+	return true;
+}
+
 const struct wire_ops conn_ops = {
 	.opened = on_opened,
 	.input = on_input,
 	.writable = on_writable,
 	.closed = on_closed,
+	.make_room = on_full,
 };
 
 /* --- time --- */
@@ -426,6 +447,13 @@ static void time_out(struct conn *c)
 	wire_close(c->wire);
 }
 
+static bool is_trickle(const struct conn *c, uint64_t now_ms)
+{
+	uint64_t earned_ms = c->state == CONN_BODY ? c->x->body.size * 1000 / HTTP_BODY_RATE : 0;
+
+	return c->state == CONN_BODY && now_ms - c->body_ms >= c->server->idle_ms + earned_ms;
+}
+
 void conn_tick(struct conn *c, uint64_t now_ms)
 {
 	uint64_t waited = now_ms - c->since_ms;
@@ -434,7 +462,7 @@ void conn_tick(struct conn *c, uint64_t now_ms)
 		ws_tick(c->ws, now_ms);
 	else if (c->state == CONN_LINGER && waited >= HTTP_LINGER_MS)
 		wire_close(c->wire);
-	else if (c->state != CONN_BUSY && waited >= c->server->idle_ms)
+	else if (c->state != CONN_BUSY && (waited >= c->server->idle_ms || is_trickle(c, now_ms)))
 		time_out(c);
 }
 

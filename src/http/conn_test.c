@@ -1,5 +1,6 @@
 /* Requests over real connections: what is read, in which order, and where it ends. */
 #include <fcntl.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
 
@@ -370,8 +371,29 @@ TEST(who_is_slow_is_told)
 	CHECK(client_is_closed(body));
 }
 
+/* A byte now and then is as slow as none. */
+TEST(who_trickles_is_told)
+{
+	SERVER(s, .idle_sec = 1);
+	AUTO_FD fd = client_connect(&s);
+	RESPONSE(r);
+	int n = 0;
+
+	client_send(fd, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 100\r\n\r\n");
+	while (n < 50 && send(fd, "x", 1, MSG_NOSIGNAL) == 1) {
+		(void)usleep(100000);
+		struct pollfd p = { .fd = fd, .events = POLLIN };
+		if (poll(&p, 1, 0) > 0)
+			break;
+		n++;
+	}
+	CHECK(n >= 5 && n < 50);
+	client_read_response(fd, true, &r);
+	CHECK_EQ(r.status, 408);
+}
+
 TESTS(UNIT(a_connection_is_kept), UNIT(pipelined_requests_are_answered_in_order),
 	UNIT(a_request_may_come_byte_by_byte), UNIT(a_head_request_gets_no_body),
 	UNIT(what_can_not_be_is_refused), UNIT(a_head_that_is_too_large_is_refused),
 	UNIT(a_body_is_asked_for_when_it_is_waited_for), UNIT(a_body_nobody_wants_is_dropped),
-	UNIT(a_large_body_is_spooled), UNIT(who_is_slow_is_told))
+	UNIT(a_large_body_is_spooled), UNIT(who_is_slow_is_told), UNIT(who_trickles_is_told))

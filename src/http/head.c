@@ -9,8 +9,8 @@
 
 /* Fields which mean nothing, or too much, when they come twice. */
 static const char *const single[] = { "authorization", "content-length", "content-type", "expect",
-	"host", "sec-websocket-key", "sec-websocket-version", "transfer-encoding", "upgrade",
-	"x-api-key" };
+	"host", "idempotency-key", "origin", "sec-websocket-key", "sec-websocket-version",
+	"transfer-encoding", "upgrade", "x-api-key" };
 
 static const char token_marks[] = "!#$%&'*+-.^_`|~";
 

@@ -73,8 +73,8 @@ struct http_options {
 	const char *tls_cert; /* PEM files; NULL: no TLS */
 	const char *tls_key;
 	const char *spool_dir;    /* where bodies are spooled */
-	unsigned max_connections; /* default 4096 */
-	unsigned idle_sec;        /* keep-alive and slow heads, default 60 */
+	unsigned max_connections; /* default 4096; who waits longest for a request makes room */
+	unsigned idle_sec;        /* keep-alive, slow heads and bodies, default 60 */
 	const struct route *const
 		*routes; /* tables that end with a row without a method; ends with NULL */
 	http_gate_fn *gate;

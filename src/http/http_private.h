@@ -20,6 +20,7 @@
 
 #define HTTP_DROP_MAX  (64u << 10) /* bytes of a body nobody wants, read to keep a connection */
 #define HTTP_LINGER_MS 2000u       /* for the peer to read our last words, or say its own */
+#define HTTP_BODY_RATE 1024u       /* bytes a second of a body, after idle_sec; less is 408 */
 #define HTTP_PIECE     (64u << 10) /* of a file, as it is sent */
 #define HTTP_BUFFER    (HTTP_PIECE + (16u << 10))
 
@@ -60,7 +61,9 @@ struct conn {
 	bool is_taking;   /* conn_take() is on the stack */
 	bool is_answered; /* the exchange is out, and what is next is to be decided */
 	bool is_shut;
+	bool is_evicted;   /* closed, to make room for another */
 	uint64_t since_ms; /* of the present wait, see on_tick() */
+	uint64_t body_ms;  /* when the body began */
 	char *in;          /* input that nobody took yet */
 	size_t in_size;
 	size_t in_room;

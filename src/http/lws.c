@@ -353,7 +353,7 @@ static void on_listener(uv_poll_t *poll, int status, int events)
 			back_off(h, -fd);
 			return;
 		}
-		if (h->n_wires >= h->max_connections)
+		if (h->n_wires >= h->max_connections && !h->ops->make_room(h->ctx))
 			listen_refuse(fd, h->is_tls);
 		else
 			adopt(h, fd, &peer);

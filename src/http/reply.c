@@ -226,7 +226,9 @@ void exchange_reply_bytes(
 
 void exchange_reply_json(struct exchange *x, int status, json_t *json)
 {
-	AUTO_FREE char *text = json_dumps(json, JSON_COMPACT | JSON_ENCODE_ANY);
+	/* A tenth is 0.1, not what the nearest binary fraction is. */
+	AUTO_FREE char *text =
+		json_dumps(json, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(12));
 
 	assert(text);
 	json_decref(json);

@@ -70,11 +70,20 @@ static const struct route *const tables[] = { routes, NULL };
 
 #define SERVER(name, ...) SAMPLE(name, .routes = tables, __VA_ARGS__)
 
+static int connect_and_wait(struct sample *s, size_t n)
+{
+	int fd = client_connect(s);
+
+	client_send(fd, "GET /wait HTTP/1.1\r\n" HOST "\r\n");
+	wait_for(s, n);
+	return fd;
+}
+
 TEST(there_is_a_limit_to_connections)
 {
 	SERVER(s, .idle_sec = 9, .max_connections = 2);
-	AUTO_FD a = client_connect(&s);
-	CLEANUP(close_fdp) int b __attribute__((unused)) = client_connect(&s);
+	AUTO_FD a = connect_and_wait(&s, 1);
+	CLEANUP(close_fdp) int b __attribute__((unused)) = connect_and_wait(&s, 2);
 	RESPONSE(r);
 
 	client_ask(&s, "GET /tell/1 HTTP/1.1\r\n" HOST "\r\n", &r);
@@ -86,6 +95,28 @@ TEST(there_is_a_limit_to_connections)
 		client_ask(&s, "GET /tell/1 HTTP/1.1\r\n" HOST "\r\n", &r);
 	}
 	CHECK_EQ(r.status, 200);
+}
+
+TEST(who_waits_longest_with_a_request_makes_room)
+{
+	SERVER(s, .idle_sec = 9, .max_connections = 3);
+	AUTO_FD busy = connect_and_wait(&s, 1);
+	AUTO_FD idle = client_connect(&s);
+	(void)usleep(20000);
+	AUTO_FD slow = client_connect(&s);
+	RESPONSE(r);
+
+	client_send(slow, "GET /tell/1 HTTP/1.1\r\nHost:");
+	(void)usleep(20000);
+	client_ask(&s, "GET /tell/1 HTTP/1.1\r\n" HOST "\r\n", &r);
+	CHECK_EQ(r.status, 200);
+	CHECK(client_is_closed(idle));
+	client_send(slow, " x\r\n\r\n");
+	client_read_response(slow, true, &r);
+	CHECK_EQ(r.status, 200);
+	CHECK_EQ(n_waiting, 1);
+	close_fdp(&busy);
+	wait_for(&s, 0);
 }
 
 static void stop_listening(struct sample *s)
@@ -126,5 +157,6 @@ TEST(closing_tells_those_who_work_on_an_answer)
 	CHECK(client_is_closed(fd));
 }
 
-TESTS(UNIT(there_is_a_limit_to_connections), UNIT(those_who_are_here_may_stay_when_listening_stops),
+TESTS(UNIT(there_is_a_limit_to_connections), UNIT(who_waits_longest_with_a_request_makes_room),
+	UNIT(those_who_are_here_may_stay_when_listening_stops),
 	UNIT(closing_tells_those_who_work_on_an_answer))

@@ -23,6 +23,8 @@ struct wire_ops {
 	void (*writable)(void *conn);
 	/* Whoever ended it. The last call. */
 	void (*closed)(void *conn);
+	/* Somebody comes, and there are max_connections: true when one was closed instead. */
+	bool (*make_room)(void *ctx);
 };
 
 struct hub_options {
@@ -31,7 +33,8 @@ struct hub_options {
 	const char *socket; /* path of a UNIX socket; mode 0660 */
 	const char *tls_cert;
 	const char *tls_key;
-	unsigned max_connections; /* one more is told 503, or with TLS just closed */
+	unsigned max_connections; /* one more, if there is no room to be made, is told 503, or with
+				     TLS just closed */
 	unsigned timeout_sec;     /* for a TLS handshake */
 	const struct wire_ops *ops;
 	void *ctx;

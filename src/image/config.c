@@ -7,8 +7,8 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "base/str.h"
 #include "base/quote.h"
+#include "base/str.h"
 
 const char *config_architecture(void)
 {

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/quote.h"
 #include "base/str.h"
 #include "image/oci.h"
-#include "base/quote.h"
 
 /* "blobs/sha256/<hex>", "<hex>.json" or "sha256:<hex>": the ways in which programs
  * name a configuration after its digest. */

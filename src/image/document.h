@@ -18,4 +18,3 @@ int document_parse(const char *text, size_t size, const char *what, json_t **ret
 
 /* Read and parse the whole of `fd`. */
 int document_read(int fd, const char *what, json_t **ret, struct err *err);
-

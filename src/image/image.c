@@ -13,9 +13,9 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/quote.h"
 #include "base/str.h"
 #include "image/document.h"
-#include "base/quote.h"
 
 #define DIR_FLAGS  (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 #define TAG_MAX    128u

@@ -11,9 +11,9 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/quote.h"
 #include "base/str.h"
 #include "image/budget.h"
-#include "base/quote.h"
 #include "image/tarball.h"
 #include "image/tree.h"
 

@@ -6,8 +6,8 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "base/str.h"
 #include "base/quote.h"
+#include "base/str.h"
 
 /* What a media type says, by how it begins: versions and compression follow. The
  * compression is looked up in the file itself, since many get its label wrong. */

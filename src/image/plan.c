@@ -8,10 +8,10 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/quote.h"
 #include "base/str.h"
 #include "image/docker.h"
 #include "image/document.h"
-#include "base/quote.h"
 #include "image/tree.h"
 
 #define BLOBS "blobs/sha256/"

@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/quote.h"
 #include "base/str.h"
 #include "image/budget.h"
-#include "base/quote.h"
 
 #define BLOCK_SIZE (64u << 10)
 

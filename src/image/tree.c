@@ -13,8 +13,8 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/fd.h"
-#include "base/str.h"
 #include "base/quote.h"
+#include "base/str.h"
 
 #define DIR_MODE     0755
 #define PARENT_FLAGS (O_PATH | O_DIRECTORY | O_CLOEXEC)

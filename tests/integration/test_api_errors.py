@@ -1,0 +1,265 @@
+"""Malformed requests: each a 4xx in one shape that says what is wrong, never a 5xx, and the
+server is there afterwards."""
+import json
+import socket
+import uuid
+
+import pytest
+
+from server import BASE, make_server, server  # noqa: F401 (fixtures)
+
+GOOD = {"spec_version": "1.0", "base_image": "host", "command": ["true"]}
+
+
+def check_shape(answer):
+    body = answer.json()
+    assert set(body) == {"error", "detail"}
+    assert set(body["error"]) == {"code", "message", "details"}
+    assert isinstance(body["error"]["details"], dict)
+    assert body["error"]["code"] and body["error"]["message"]
+    assert answer.headers["content-type"] == "application/json"
+    return body["error"]
+
+
+def without(name):
+    return {key: value for key, value in GOOD.items() if key != name}
+
+
+# --- fields ---
+
+WRONG_FOR_BOTH = [
+    ("timeout_sec", 0), ("timeout_sec", 3601), ("timeout_sec", "5"), ("timeout_sec", 1.5),
+    ("timeout_sec", True), ("timeout_sec", -1), ("network_policy", "allow_all"),
+    ("network_policy", 1), ("runtime", "nope"), ("trust_level", "root"), ("env", []),
+    ("env", {"A": 1}), ("env", {"": "x"}), ("env", {"A=B": "x"}), ("env", {"A": "x" * 70000}),
+    ("labels", "x"), ("labels", {"a": None}), ("base_image", 5), ("base_image", "x" * 300),
+    ("persona_id", 7), ("spec_version", 1.0)]
+WRONG_FOR_SESSIONS = [
+    ("memory_mb", 10), ("memory_mb", "64"), ("memory_mb", 2**40), ("cpu_limit", -1),
+    ("cpu_limit", "1"), ("cpu_limit", 1e300), ("git", "x"), ("git", {}),
+    ("git", {"url": "https://x.example/y", "depth": 0})]
+WRONG_FOR_RUNS = [
+    ("command", []), ("command", "true"), ("command", [1]), ("command", [""]),
+    ("command", ["x"] * 5000), ("resources", []), ("resources", {"memory_mb": 1}),
+    ("resources", {"cpu": "x"}), ("capture_patterns", "x"), ("capture_patterns", [1]),
+    ("capture_patterns", ["x" * 2000]), ("interactive", "yes"), ("stdin_max_bytes", -1),
+    ("stdin_bps", 1.5), ("resume_from_seq", -1), ("startup_timeout_sec", 0),
+    ("startup_timeout_sec", 601), ("session_id", 1), ("session_id", ""), ("files", "x"),
+    ("files", [{"path": "a", "content_b64": "="}] * 300)]
+
+
+def test_wrong_fields_are_named(server):
+    for path, wrong in (("/sessions", WRONG_FOR_BOTH + WRONG_FOR_SESSIONS),
+                        ("/runs", WRONG_FOR_BOTH + WRONG_FOR_RUNS)):
+        for name, value in wrong:
+            if (path, name) == ("/runs", "session_id"):
+                body = {**without("base_image"), name: value}
+            else:
+                body = {**GOOD, name: value}
+            if path == "/sessions":
+                body.pop("command", None)
+            answer = server.post(path, json=body)
+            assert answer.status_code == 422, (path, name, value, answer.text[:200])
+            error = check_shape(answer)
+            assert error["code"] == "invalid_request"
+            assert error["details"]["field"].split(".")[0] == name
+            assert name in error["message"]
+            assert answer.json()["detail"][0]["loc"][:1] == ["body"]
+    assert server.get("/runs").json()["total"] == server.get("/sessions").json()["total"] == 0
+
+
+def test_a_version_that_is_not_spoken(server):
+    for path in ("/runs", "/sessions"):
+        answer = server.post(path, json={**GOOD, "spec_version": "0.9"})
+        assert answer.status_code == 400
+        error = check_shape(answer)
+        assert error["code"] == "invalid_spec_version"
+        assert "0.9" in error["message"]
+        assert error["details"] == {"supported": ["1.0", "1.1"], "provided": "0.9"}
+
+
+def test_a_run_needs_a_session_or_an_image(server):
+    neither = server.post("/runs", json=without("base_image"))
+    both = server.post("/runs", json={**GOOD, "session_id": str(uuid.uuid4())})
+    for answer in (neither, both):
+        assert answer.status_code == 422
+        assert "Provide exactly one of session_id or base_image" in check_shape(answer)["message"]
+
+
+@pytest.mark.parametrize("file, why", [
+    ({"path": "a", "content_b64": "not base64!"}, "base64"),
+    ({"path": "a", "content_b64": "QQ"}, "base64"),
+    ({"path": "../a", "content_b64": "QQ=="}, "relative"),
+    ({"path": "/a", "content_b64": "QQ=="}, "relative"),
+    ({"path": "a"}, "content_b64"), ({"content_b64": "QQ=="}, "path"), ("x", "path")])
+def test_an_inline_file_that_is_none(server, file, why):
+    answer = server.post("/runs", json={**GOOD, "files": [file]})
+    assert answer.status_code == 422
+    error = check_shape(answer)
+    assert error["code"] == "invalid_inline_file"
+    assert error["message"].startswith("invalid inline file at index 0")
+    assert why in error["message"]
+    assert answer.json()["detail"]["error"]["code"] == "invalid_inline_file"
+
+
+def test_runtimes_that_are_not_there(server):
+    for runtime in ("docker", "firecracker"):
+        answer = server.post("/runs", json={**GOOD, "runtime": runtime})
+        assert answer.status_code == 503
+        error = check_shape(answer)
+        assert error["code"] == "runtime_unavailable"
+        assert error["details"]["runtime"] == runtime
+        assert error["details"]["available"] is False
+        assert "native" in error["details"]["suggested"]
+    allowlist = server.post("/runs", json={**GOOD, "network_policy": "allowlist"})
+    assert allowlist.status_code == 422
+    assert check_shape(allowlist)["code"] == "policy_unsupported"
+
+
+def test_an_image_that_nobody_has(server):
+    run = server.run("true", base_image="no-such-image:1")
+    assert run["phase"] == "failed"
+    assert run["reason_code"] == "image_pull_failed"
+
+
+# --- JSON ---
+
+@pytest.mark.parametrize("body", [
+    b"", b"{", b"nope", b'{"a":NaN}', b'{"timeout_sec":Infinity}', b"\xff\xfe", b'"\\ud800"',
+    b'{"timeout_sec":9223372036854775808}', b'{"cpu_limit":1e999}', b"[" * 1000 + b"]" * 1000,
+    b'{"command":["true"],"command":["false"]}', b'{"base_image":"a\\u0000b"}', b"{} {}",
+    b'{"a":1,}', b"// x\n{}"], ids=lambda b: repr(b[:24]))
+def test_what_is_no_json(server, body):
+    for path in ("/runs", "/sessions"):
+        answer = server.post(path, content=body, headers={"Content-Type": "application/json"})
+        assert answer.status_code == 400, answer.text
+        error = check_shape(answer)
+        assert error["code"] == "invalid_json"
+    assert server.run("true")["phase"] == "completed"
+
+
+@pytest.mark.parametrize("body", [b"[]", b"null", b"1", b'"x"'])
+def test_json_that_is_no_object(server, body):
+    for path in ("/runs", "/sessions"):
+        answer = server.post(path, content=body, headers={"Content-Type": "application/json"})
+        assert answer.status_code == 422
+        assert "object" in check_shape(answer)["message"]
+
+
+def test_the_largest_number_is_too_large_and_no_crash(server):
+    for name in ("stdin_max_bytes", "stdin_bps", "resume_from_seq"):
+        body = {**GOOD, name: 2**63 - 1}
+        assert server.post("/runs", json=body).status_code in (200, 422)
+    assert server.run("true")["phase"] == "completed"
+
+
+def test_another_content_type(server):
+    for path in ("/runs", "/sessions"):
+        answer = server.post(path, content=json.dumps(GOOD),
+                             headers={"Content-Type": "text/plain"})
+        assert answer.status_code == 415
+        assert check_shape(answer)["code"] == "unsupported_media_type"
+    # What curl -d says is understood.
+    answer = server.post("/runs", content=json.dumps(GOOD),
+                         headers={"Content-Type": "application/x-www-form-urlencoded"})
+    assert answer.status_code == 200
+
+
+def test_fields_we_do_not_know_are_ignored(server):
+    assert server.run("true", unheard_of={"x": 1})["phase"] == "completed"
+
+
+# --- sizes ---
+
+def test_a_body_that_is_too_large(server):
+    body = json.dumps({**GOOD, "env": {"A": "x" * (5 << 20)}})
+    answer = server.post("/runs", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 413
+    assert check_shape(answer)["code"] == "payload_too_large"
+    large = [{"path": "a", "content_b64": "QUFB" * (400 << 10)}]
+    inline = server.post("/runs", json={**GOOD, "files": large})
+    assert inline.status_code in (413, 422)
+    check_shape(inline)
+    assert server.run("true")["phase"] == "completed"
+
+
+def test_headers_that_are_too_large(server):
+    answer = server.get("/runs", headers={"X-Large": "x" * 20000})
+    assert answer.status_code == 431
+    check_shape(answer)
+
+
+# --- routes ---
+
+@pytest.mark.parametrize("method, path, status, code", [
+    ("GET", "/nothing", 404, "not_found"),
+    ("GET", "/runs/x/nothing", 404, "not_found"),
+    ("POST", "/runs/x", 405, "method_not_allowed"),
+    ("DELETE", "/runs", 405, "method_not_allowed"),
+    ("PUT", "/sessions", 405, "method_not_allowed"),
+    ("PATCH", "/sessions/x", 405, "method_not_allowed"),
+    ("GET", "/runs/x", 404, "run_not_found"),
+    ("GET", "/runs/%ff%00", 400, "bad_request"),
+    ("GET", "/runs/" + "x" * 3000, 404, "run_not_found"),
+    ("GET", "/runs/..%2f..%2fetc", 404, "run_not_found"),
+    ("GET", "/sessions/%ff", 404, "session_not_found")])
+def test_routes_that_are_not_there(server, method, path, status, code):
+    answer = server.http.request(method, path)
+    assert answer.status_code == status, answer.text
+    assert check_shape(answer)["code"] == code
+    if status == 405:
+        assert answer.headers["allow"]
+    if code == "not_found":
+        assert answer.json()["detail"] == "Not Found"
+
+
+def test_problem_documents(server):
+    headers = {"Accept": "application/problem+json"}
+    missing = server.get(f"/runs/{uuid.uuid4()}", headers=headers)
+    assert missing.status_code == 404
+    assert missing.headers["content-type"] == "application/problem+json"
+    body = missing.json()
+    assert body["status"] == 404 and body["title"] and body["detail"]
+    assert body["type"].endswith("run_not_found")
+    assert body["extensions"]["code"] == "run_not_found"
+    version = server.post("/runs", json={**GOOD, "spec_version": "0.9"}, headers=headers)
+    assert version.json()["extensions"]["provided"] == "0.9"
+    nothing = server.get("/nothing", headers=headers)
+    assert nothing.headers["content-type"] == "application/problem+json"
+
+
+# --- bytes that are no request ---
+
+@pytest.mark.parametrize("request_bytes", [
+    b"\r\n\r\n\r\nHELLO\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n",
+    b"GET /\x00 HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"POST " + BASE.encode() + b"/runs HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+    b"POST " + BASE.encode() + b"/runs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    b"GET " + BASE.encode() + b"/runs HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"])
+def test_bytes_that_are_no_request(server, request_bytes):
+    with socket.create_connection(("127.0.0.1", server.port), 10) as peer:
+        peer.sendall(request_bytes)
+        peer.settimeout(10)
+        said = peer.recv(65536)
+    assert said.startswith(b"HTTP/1.1 4") or said.startswith(b"HTTP/1.1 5")
+    status = int(said.split()[1])
+    assert 400 <= status < 500 or status in (501, 505)
+    assert server.run("true")["phase"] == "completed"
+
+
+# --- ours ---
+
+def test_a_server_that_ends_takes_no_runs(make_server):
+    server = make_server(SANDBOX_DRAIN_TIMEOUT_SEC=5)
+    client = server.client()
+    run = server.start_run("sleep", "60", client=client).json()["id"]
+    server.wait_for(run, "running")
+    server.process.terminate()
+    for _ in range(100):
+        answer = server.start_run("true", client=client)
+        if answer.status_code == 503:
+            break
+    assert answer.status_code == 503
+    assert check_shape(answer)["code"] == "shutting_down"
+    assert client.post(f"/runs/{run}/cancel").json()["cancelled"] is True

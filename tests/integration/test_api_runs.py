@@ -1,0 +1,345 @@
+"""Runs over REST: made, waited for, looked at, listed, canceled, approved."""
+import base64
+import concurrent.futures
+import json
+import re
+import time
+import uuid
+
+import pytest
+
+from server import BASE, OVER, make_server, server, users  # noqa: F401 (fixtures)
+
+PHASES = {"queued", "starting", "running", *OVER}
+NULLABLE = ("image_digest", "session_id", "persona_id", "workspace_id", "workspace_group_id",
+            "scope_snapshot_id", "estimated_start_time")
+
+
+def test_a_run_is_accepted_and_completes(server):
+    answer = server.start_run("true")
+    run = answer.json()
+    assert answer.status_code == 200
+    assert run["id"] == run["run_id"] == str(uuid.UUID(run["id"]))
+    assert run["phase"] in PHASES
+    assert run["spec_version"] == "1.0"
+    assert re.fullmatch("[0-9a-f]{64}", run["policy_hash"])
+    assert run["log_stream_url"] == f"{BASE}/runs/{run['id']}/stream"
+    assert all(name in run for name in NULLABLE)
+    over = server.wait_for(run["id"])
+    assert (over["phase"], over["exit_code"]) == ("completed", 0)
+    assert over["status_reason_code"] == "completed"
+    assert over["status_reason_details"]["user_message_key"] == "sandbox.status.completed"
+    assert over["resource_usage"]["log_bytes"] == 0
+    assert over["started_at"].endswith("Z") and over["finished_at"] >= over["started_at"]
+    assert over["log_stream_url"] is None
+
+
+def test_waiting_brings_output_and_artifacts(server):
+    run = server.sh("echo out; echo err >&2; printf 0123456789 >out.txt; mkdir d; echo x >'d/a b'",
+                    capture_patterns=["out.txt", "d/*"])
+    assert (run["phase"], run["exit_code"]) == ("completed", 0)
+    assert (run["stdout"], run["stderr"]) == ("out\n", "err\n")
+    assert (run["stdout_encoding"], run["stdout_truncated"]) == ("utf8", False)
+    assert (run["stderr_encoding"], run["stderr_truncated"]) == ("utf8", False)
+    assert [(a["path"], a["size"]) for a in run["artifacts"]] == [("d/a b", 2), ("out.txt", 10)]
+    url = run["artifacts"][0]["download_url"]
+    assert url == f"{BASE}/runs/{run['id']}/artifacts/d/a%20b"
+    assert server.get(server.url + url).content == b"x\n"
+
+
+def test_output_that_is_no_text_is_base64(server):
+    run = server.sh(r"printf '\377\376\0'")
+    assert run["stdout_encoding"] == "base64"
+    assert base64.b64decode(run["stdout"]) == b"\xff\xfe\0"
+
+
+def test_long_output_is_cut_and_says_so(server):
+    run = server.run("python3", "-c", "print('ä' * 100000, end='')")
+    assert run["stdout_truncated"] is True
+    assert run["stdout"] == "ä" * 32768
+    assert run["stderr_truncated"] is False
+
+
+def test_a_failure_has_its_exit_code(server):
+    run = server.sh("exit 3")
+    assert (run["phase"], run["exit_code"]) == ("failed", 3)
+    assert run["status_reason_code"] == "nonzero_exit"
+
+
+def test_a_run_that_takes_too_long(server):
+    run = server.run("sleep", "60", timeout_sec=1)
+    assert (run["phase"], run["message"]) == ("timed_out", "execution_timeout")
+    assert run["exit_code"] is None
+    assert run["status_reason_code"] == "execution_timeout"
+
+
+def test_waiting_ends_before_a_long_run_does(server):
+    begun = time.monotonic()
+    run = server.run("sh", "-c", "echo first; sleep 30", wait=1)
+    assert 0.9 < time.monotonic() - begun < 15
+    assert run["phase"] == "running"
+    assert run["stdout"] == "first\n"
+    assert server.post(f"/runs/{run['id']}/cancel").json()["cancelled"] is True
+
+
+def test_who_hangs_up_does_not_end_the_run(server):
+    client = server.client(timeout=0.5)
+    with pytest.raises(Exception, match="timed out"):
+        server.start_run("sh", "-c", "sleep 1.5; echo done", client=client,
+                         params={"wait": 30}, headers={"Idempotency-Key": "gone"})
+    client.close()
+    again = server.start_run("sh", "-c", "sleep 1.5; echo done", params={"wait": 30},
+                             headers={"Idempotency-Key": "gone"}).json()
+    assert (again["phase"], again["stdout"]) == ("completed", "done\n")
+    assert server.get("/runs").json()["total"] == 1
+
+
+@pytest.mark.parametrize("wait", ["x", "-1", "3601", "", "1e3", "nan"])
+def test_a_wait_that_is_no_time_is_refused(server, wait):
+    answer = server.start_run("true", params={"wait": wait})
+    assert answer.status_code == 422
+    assert answer.json()["error"]["details"]["field"] == "wait"
+
+
+def test_environment_files_and_labels(server):
+    files = [{"path": "a/b.txt", "content_b64": base64.b64encode(b"hello").decode()}]
+    run = server.sh("cat a/b.txt; printf %s \"$X\"", env={"X": "y z"}, files=files,
+                    labels={"team": "blue"})
+    assert run["stdout"] == "helloy z"
+    assert run["labels"] == {"team": "blue"}
+
+
+def test_resume_from_seq_is_in_the_stream_url(server):
+    run = server.start_run("true", spec_version="1.1", resume_from_seq=5).json()
+    assert run["log_stream_url"].endswith("/stream?from_seq=5")
+
+
+def test_signed_stream_urls(make_server):
+    server = make_server(SANDBOX_WS_SIGNED_URLS="true")
+    url = server.start_run("true").json()["log_stream_url"]
+    signed = re.fullmatch(rf"{BASE}/runs/[0-9a-f-]+/stream\?token=[0-9a-f]{{64}}&exp=(\d+)&u=(\S+)",
+                          url)
+    assert signed and 0 < int(signed[1]) - time.time() <= 61
+    assert signed[2] == "single_user"
+
+
+# --- idempotency ---
+
+def keyed(server, key, *command, client=None, **fields):
+    return server.start_run(*command, client=client, headers={"Idempotency-Key": key}, **fields)
+
+
+def test_a_replay_is_the_same_run(server):
+    first = keyed(server, "k1", "sh", "-c", "echo $$").json()
+    server.wait_for(first["id"])
+    again = keyed(server, "k1", "sh", "-c", "echo $$")
+    assert again.status_code == 200
+    assert (again.json()["id"], again.json()["phase"]) == (first["id"], "completed")
+    # A default that is written out means the same.
+    same = keyed(server, "k1", "sh", "-c", "echo $$", network_policy="deny_all")
+    assert same.json()["id"] == first["id"]
+    assert server.get("/runs").json()["total"] == 1
+
+
+def test_a_replay_with_another_body_is_refused(server):
+    first = keyed(server, "k1", "true").json()
+    other = keyed(server, "k1", "false")
+    assert other.status_code == 409
+    error = other.json()["error"]
+    assert error["code"] == "idempotency_conflict"
+    assert (error["details"]["prior_id"], error["details"]["key"]) == (first["id"], "k1")
+    assert error["details"]["prior_created_at"].endswith("Z")
+
+
+def test_keys_of_sessions_and_runs_are_apart(server):
+    session = server.post("/sessions", json={"base_image": "host"},
+                          headers={"Idempotency-Key": "both"})
+    run = keyed(server, "both", "true")
+    assert (session.status_code, run.status_code) == (200, 200)
+    assert session.json()["id"] != run.json()["id"]
+
+
+def test_equal_requests_at_once_make_one_run(server):
+    def ask(_):
+        return keyed(server, "storm", "true", client=server.client()).json()["id"]
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(ask, range(16)))) == 1
+    assert server.get("/runs").json()["total"] == 1
+
+
+def test_a_replay_survives_a_restart(server):
+    first = keyed(server, "k1", "sh", "-c", "echo kept", params={"wait": 30}).json()
+    server.restart()
+    again = keyed(server, "k1", "sh", "-c", "echo kept", params={"wait": 30}).json()
+    assert again["id"] == first["id"]
+    assert (again["stdout"], again["artifacts"]) == ("kept\n", [])
+
+
+@pytest.mark.parametrize("key", ["k" * 129, "", "\x7f", "ä".encode()])
+def test_a_key_that_is_none_is_refused(server, key):
+    answer = server.start_run("true", headers={"Idempotency-Key": key})
+    assert answer.status_code in (400, 422)
+    assert answer.json()["error"]["code"] in ("invalid_request", "bad_request")
+
+
+def test_a_key_of_128_characters_is_one(server):
+    assert keyed(server, "k" * 128, "true").status_code == 200
+
+
+# --- cancel ---
+
+def test_cancel(server):
+    run = server.start_run("sleep", "60").json()
+    server.wait_for(run["id"], "running")
+    answer = server.post(f"/runs/{run['id']}/cancel")
+    assert answer.status_code == 200
+    assert answer.json()["cancelled"] is True
+    assert answer.json()["message"] == "canceled_by_user"
+    assert answer.json()["id"] == run["id"]
+    over = server.status(run["id"])
+    assert (over["phase"], over["message"], over["exit_code"]) == (
+        "killed", "canceled_by_user", None)
+    again = server.post(f"/runs/{run['id']}/cancel")
+    assert again.status_code == 200
+    assert again.json()["cancelled"] is False
+    assert again.json()["message"] == "not_running_or_not_found"
+
+
+def test_cancel_of_one_that_ignores_it(make_server):
+    server = make_server(SANDBOX_CANCEL_GRACE_SECONDS=1)
+    run = server.start_run(
+        "python3", "-c", "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+        "print('deaf', flush=True); time.sleep(60)").json()
+    server.wait_for(run["id"], "running")
+    time.sleep(0.5)
+    begun = time.monotonic()
+    answer = server.post(f"/runs/{run['id']}/cancel").json()
+    assert answer["cancelled"] is True
+    assert time.monotonic() - begun < 10
+    assert server.wait_for(run["id"])["phase"] == "killed"
+
+
+def test_cancel_of_one_that_waits(make_server):
+    server = make_server(SANDBOX_MAX_CONCURRENT_RUNS=1)
+    first = server.start_run("sleep", "60").json()
+    second = server.start_run("sleep", "60").json()
+    assert second["phase"] == "queued" and second["estimated_start_time"].endswith("Z")
+    assert server.post(f"/runs/{second['id']}/cancel").json()["cancelled"] is True
+    assert server.status(second["id"])["phase"] == "killed"
+    assert server.post(f"/runs/{first['id']}/cancel").json()["cancelled"] is True
+
+
+def test_cancel_of_what_is_not_there(server):
+    answer = server.post(f"/runs/{uuid.uuid4()}/cancel")
+    assert answer.status_code == 404
+    assert answer.json()["detail"] == "run_not_found"
+
+
+# --- lists, queues, approvals ---
+
+def test_lists_are_paged_and_filtered(server):
+    runs = [server.sh(f"exit {n % 2}")["id"] for n in range(5)]
+    session = server.session()
+    inside = server.run("true", session_id=session["id"])["id"]
+    live = server.start_run("sleep", "60").json()["id"]
+    server.wait_for(live, "running")
+    whole = server.get("/runs").json()
+    assert whole["total"] == 7 and set(whole) == {
+        "total", "limit", "offset", "has_more", "items", "pagination"}
+    ids = [i["id"] for i in whole["items"]]
+    assert ids[0] == live and set(ids) == {*runs, inside, live}
+    pages = []
+    offset = 0
+    while offset is not None:
+        page = server.get("/runs", params={"limit": 2, "offset": offset}).json()
+        pages += [i["id"] for i in page["items"]]
+        offset = page["pagination"]["next_offset"]
+    assert pages == ids
+    failed = server.get("/runs", params={"phase": "failed"}).json()
+    assert {i["id"] for i in failed["items"]} == {runs[1], runs[3]}
+    running = server.get("/runs", params={"phase": "running"}).json()
+    assert [i["id"] for i in running["items"]] == [live]
+    of_session = server.get("/runs", params={"session_id": session["id"]}).json()
+    assert [i["id"] for i in of_session["items"]] == [inside]
+    assert server.post(f"/runs/{live}/cancel").json()["cancelled"] is True
+
+
+@pytest.mark.parametrize("name, value", [
+    ("limit", "0"), ("limit", "1001"), ("limit", "x"), ("offset", "-1"),
+    ("offset", str(2**63)), ("phase", "bogus")])
+def test_a_page_that_is_none_is_refused(server, name, value):
+    answer = server.get("/runs", params={name: value})
+    assert answer.status_code == 422
+    assert answer.json()["error"]["details"]["field"] == name
+
+
+def test_a_full_queue(make_server):
+    server = make_server(SANDBOX_QUEUE_MAX_LENGTH=0, SANDBOX_QUEUE_TTL_SEC=7)
+    answer = server.start_run("true")
+    assert answer.status_code == 429
+    error = answer.json()["error"]
+    assert error["code"] == "queue_full"
+    assert int(answer.headers["retry-after"]) >= 1
+    assert error["details"]["retry_after"] == int(answer.headers["retry-after"])
+    assert {"reason", "quota_scope", "limit"} <= set(error["details"])
+
+
+def test_a_run_that_must_be_approved(make_server):
+    server = make_server(SANDBOX_APPROVAL_REQUIRED="timeout_sec>100")
+    assert server.sh("true")["phase"] == "completed"
+    held = server.start_run("echo", "yes", timeout_sec=200).json()
+    denied = server.start_run("echo", "no", timeout_sec=200).json()
+    assert (held["phase"], held["reason_code"]) == ("queued", "approval_required")
+    listed = server.get("/admin/approvals").json()
+    assert {i["id"] for i in listed["items"]} == {held["id"], denied["id"]}
+    assert listed["items"][0]["approval_rule"] == "timeout_sec>100"
+    assert server.post(f"/admin/runs/{held['id']}/approve").json()["approval"] == "approved"
+    assert server.post(f"/admin/runs/{denied['id']}/deny").json()["approval"] == "denied"
+    assert server.wait_for(held["id"])["phase"] == "completed"
+    over = server.wait_for(denied["id"])
+    assert (over["phase"], over["reason_code"]) == ("failed", "policy_denied")
+    again = server.post(f"/admin/runs/{held['id']}/approve")
+    assert again.status_code == 409
+    assert again.json()["error"]["code"] == "approval_not_pending"
+    assert server.post(f"/admin/runs/{uuid.uuid4()}/approve").status_code == 404
+    assert server.get("/admin/approvals").json()["total"] == 0
+
+
+def test_foreground_execution(make_server):
+    server = make_server(SANDBOX_BACKGROUND_EXECUTION="false")
+    run = server.start_run("sh", "-c", "sleep 0.3; exit 4").json()
+    assert (run["phase"], run["exit_code"]) == ("failed", 4)
+    assert "stdout" not in run
+
+
+def test_who_waits_when_the_server_ends_gets_an_answer(make_server):
+    server = make_server(SANDBOX_DRAIN_TIMEOUT_SEC=1)
+    client = server.client()
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(server.start_run, "sh", "-c", "sleep 5; echo after", client=client,
+                             params={"wait": 60}, headers={"Idempotency-Key": "k"})
+        time.sleep(1)
+        server.clients.clear()
+        assert server.stop() == 0
+        run = answer.result().json()
+    client.close()
+    assert run["phase"] == "running"
+    server.start()
+    again = server.wait_for(run["id"])
+    assert again["phase"] == "completed"
+    assert keyed(server, "k", "sh", "-c", "sleep 5; echo after",
+                 params={"wait": 5}).json()["stdout"] == "after\n"
+
+
+def test_a_trace_is_kept_and_told(server):
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    given = server.start_run("true", headers={"traceparent": f"00-{trace}-b7ad6b7169203331-01"})
+    assert given.headers["x-trace-id"] == trace
+    fresh = server.start_run("true", headers={"traceparent": "00-zz-b7ad6b7169203331-01"})
+    assert re.fullmatch("[0-9a-f]{32}", fresh.headers["x-trace-id"])
+    server.wait_for(given.json()["id"])
+    lines = [json.loads(line) for line in server.log().splitlines() if line.startswith("{")]
+    line = next(i for i in lines if i.get("trace_id") == trace)
+    assert (line["method"], line["route"], line["status"]) == ("POST", BASE + "/runs", 200)
+    assert line["run_id"] == given.json()["id"]
+    assert line["user_id"] == "single_user" and line["took_ms"] > 0

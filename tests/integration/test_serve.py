@@ -1,0 +1,152 @@
+"""belljar serve itself: how it starts, what it becomes, how it ends."""
+import os
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import time
+
+import httpx
+import pytest
+
+from jar import SLOWER, eventually
+from server import make_server, server  # noqa: F401 (fixtures)
+
+
+def status_of(pid):
+    with open(f"/proc/{pid}/status", encoding="utf-8") as f:
+        return dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
+
+
+def test_what_it_prints_can_be_tried(server):
+    line = server.process.stdout.readline()
+    assert line.startswith("Try: curl -s '")
+    done = subprocess.run(["sh", "-c", line[len("Try: "):]], capture_output=True, text=True,
+                          timeout=30 * SLOWER, check=True)
+    assert '"stdout":"42\\n"' in done.stdout
+
+
+def test_the_key_stays_the_same(server):
+    before = server.key
+    server.restart()
+    assert server.key == before
+
+
+def test_it_holds_no_privilege(server):
+    status = status_of(server.process.pid)
+    assert "0" not in status["Uid"].split()
+    assert all(int(status[name], 16) == 0 for name in ("CapEff", "CapPrm", "CapInh", "CapAmb"))
+    if os.geteuid() == 0 and not server.belljar.who:
+        assert status["NoNewPrivs"] == "1"
+
+
+@pytest.mark.parametrize("settings, words", [
+    ({"SANDBOX_QUEUE_TTL_SEC": "x"}, "SANDBOX_QUEUE_TTL_SEC"),
+    ({"SANDBOX_MAX_MEM_MB": "-1"}, "SANDBOX_MAX_MEM_MB"),
+    ({"SANDBOX_MAX_MEN_MB": "1"}, "SANDBOX_MAX_MEM_MB"),
+    ({"SANDBOX_STORE_BACKEND": "redis"}, "SANDBOX_STORE_BACKEND"),
+    ({"SANDBOX_TLS_CERT": "/nowhere"}, "SANDBOX_TLS_KEY"),
+])
+@pytest.mark.once
+def test_a_bad_setting_stops_it_with_its_name(belljar, settings, words):
+    done = belljar.run("serve", "--root", belljar.home / "state", "--port", "0", env=settings)
+    assert done.returncode == 125 and words in done.stderr
+
+
+@pytest.mark.once
+def test_a_config_file_is_read(make_server, belljar):
+    path = belljar.file("belljar.conf", "# comment\nSANDBOX_MAX_CPU = 1.5\n")
+    server = make_server("--config", path)
+    assert server.get("/runtimes").json()["runtimes"][0]["max_cpu"] == 1.5
+
+
+@pytest.mark.once
+def test_a_port_in_use_is_said(server, belljar):
+    done = belljar.run("serve", "--root", belljar.home / "other", "--port", server.port)
+    assert done.returncode == 125 and str(server.port) in done.stderr
+
+
+@pytest.mark.once
+def test_one_server_per_root(server):
+    done = server.belljar.run("serve", "--root", server.root, "--port", "0")
+    assert done.returncode == 125 and "another" in done.stderr or "in use" in done.stderr
+
+
+@pytest.mark.once
+def test_a_unix_socket(make_server, belljar):
+    path = belljar.home / "run" / "socket"
+    path.parent.mkdir()
+    os.chmod(path.parent, 0o777)  # a server of root's is somebody else by then
+    server = make_server("--socket", path)
+    transport = httpx.HTTPTransport(uds=str(path))
+    with httpx.Client(transport=transport, base_url="http://localhost") as client:
+        answer = client.get("/api/v1/sandbox/runtimes", headers={"X-API-KEY": server.key})
+    assert answer.status_code == 200
+
+
+@pytest.mark.once
+def test_tls(make_server, belljar, tmp_path):
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                    "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", key, "-out", cert,
+                    "-days", "1", "-subj", "/CN=localhost", "-addext",
+                    "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+    server = make_server("--tls-cert", cert, "--tls-key", key)
+    assert server.url.startswith("https://")
+    with httpx.Client(verify=ssl.create_default_context(cafile=str(cert))) as client:
+        answer = client.get(f"{server.url}/healthz")
+    assert answer.status_code == 200
+    assert not [path for path in (server.root / "data").iterdir() if path.suffix == ".pem"]
+
+
+def test_sigterm_ends_it_and_the_keeper_follows(server):
+    server.run("true")
+    assert server.stop() == 0
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", server.port)) != 0
+    # With nobody to serve and nothing to hold, the keeper ends by itself.
+    assert eventually(lambda: not server.processes(), 20 * SLOWER)
+
+
+@pytest.mark.once
+def test_a_killed_keeper_is_replaced(server):
+    children = [pid for pid, line in server.processes().items()
+                if "keeper" in line and status_of(pid)["Name"] == "belljar-keeper"]
+    assert len(children) == 1
+    os.kill(children[0], signal.SIGKILL)
+    assert eventually(lambda: server.get("/runtimes").json()["runtimes"][0]["available"]
+                      and children[0] not in server.processes(), 10 * SLOWER)
+    assert server.run("echo", "again")["stdout"] == "again\n"
+
+
+@pytest.mark.once
+def test_an_interrupt_ends_it_as_well(server):
+    server.process.send_signal(signal.SIGINT)
+    assert server.process.wait(20 * SLOWER) == 0
+
+
+@pytest.mark.once
+def test_routes_can_be_printed(belljar):
+    done = belljar.run("serve", "--print-routes")
+    assert done.returncode == 0
+    assert "POST /api/v1/sandbox/runs" in done.stdout.splitlines()
+    assert all(re.match(r"[A-Z]+ /", line) for line in done.stdout.splitlines())
+
+
+@pytest.mark.once
+def test_it_says_that_it_is_draining(make_server):
+    server = make_server(SANDBOX_DRAIN_TIMEOUT_SEC="5")
+    with httpx.Client(base_url=server.url) as client:
+        headers = {"X-API-KEY": server.key}
+        body = {"base_image": "host", "command": ["sleep", "2"]}
+        path = "/api/v1/sandbox/runs"
+        run = client.post(path, json=body, headers=headers).json()["id"]
+        assert eventually(lambda: client.get(f"{path}/{run}", headers=headers).json()["phase"]
+                          == "running", 5 * SLOWER)
+        server.process.send_signal(signal.SIGTERM)
+        time.sleep(0.2)
+        answer = client.post(path, json=body, headers=headers)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "shutting_down")
+        assert client.get("/readyz").status_code == 503
+    assert server.process.wait(20 * SLOWER) == 0
