@@ -33,7 +33,7 @@ class Server:
         env = {**os.environ, **self.settings, "SANDBOX_API_KEY": KEY}
         self.process = subprocess.Popen(
             [self.program, "serve", "--root", self.root, "--port", "0"], env=env,
-            stdout=subprocess.PIPE, text=True)
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         line = self.process.stdout.readline()
         self.port = int(re.search(r":(\d+)/", line)[1])
 

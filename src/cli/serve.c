@@ -29,7 +29,15 @@
 #include "client/connection.h"
 #include "core/auth.h"
 #include "core/service.h"
+#include "core/session.h"
 #include "core/settings.h"
+
+/* Of libuv's pool: twice as many as may be cloning repositories, which is the only work that
+ * somebody outside can make last. */
+#define POOL_THREADS SESSION_FETCHES_MAX * 2
+
+/* Of a file with a certificate and its chain, or a key. */
+#define PEM_MAX (1u << 20)
 
 struct serve_values {
 	const char *host, *port, *root, *socket, *tls_cert, *tls_key, *config;
@@ -95,8 +103,11 @@ static int find_user(const char *name, uid_t *ret_uid, gid_t *ret_gid, struct er
 {
 	const struct passwd *pw = getpwnam(name ? name : "belljar");
 
-	if (!pw && !name)
+	if (!pw && !name) {
 		pw = getpwnam("nobody");
+		log_warn("there is no user 'belljar'; becoming 'nobody', like others may who can "
+			 "then read what is ours");
+	}
 	if (!pw)
 		return err_set(
 			err, -ENOENT, "there is no user '%s' to become", name ? name : "nobody");
@@ -110,8 +121,19 @@ static int become(uid_t uid, gid_t gid, struct err *err)
 {
 	if (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
 		return err_errno(err, "become uid %u", (unsigned)uid);
+	return 0;
+}
+
+/* Nothing that is executed can be more than we are, and if we crash, keys and other people's
+ * code stay in memory: of one byte, not even a helper is told. Not before the keeper is
+ * started, which needs both. */
+static int give_up_rest(struct err *err)
+{
+	const struct rlimit core = { .rlim_cur = 1, .rlim_max = 1 };
+
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return err_errno(err, "give up privileges");
+	(void)setrlimit(RLIMIT_CORE, &core); /* or it is 0 already, which is as good as we can */
 	return 0;
 }
 
@@ -192,6 +214,66 @@ static int make_data_dir(
 	return 0;
 }
 
+/* Made by root with `belljar user add`, it is root's, and for the server's eyes alone. */
+static int give_users_file(const struct settings *c, uid_t uid, gid_t gid, struct err *err)
+{
+	struct stat st;
+
+	if (!c->users_file || lstat(c->users_file, &st) < 0 || !S_ISREG(st.st_mode) ||
+		st.st_uid != 0)
+		return 0;
+	if (lchown(c->users_file, uid, gid) < 0)
+		return err_errno(err, "give %s to uid %u", c->users_file, (unsigned)uid);
+	return 0;
+}
+
+/* A key is usually for root's eyes alone. The server gets copies of its own, which are gone as
+ * soon as it has read them. */
+static int lend_file(
+	char **path, const char *data_dir, const char *name, uid_t uid, struct err *err)
+{
+	AUTO_FREE char *text = NULL;
+	AUTO_FREE char *copy = NULL;
+	size_t size = 0;
+	AUTO_FD from = open(*path, O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+	int r = from < 0 ? -errno : fd_read_all(from, PEM_MAX, &text, &size);
+
+	if (r < 0)
+		return err_set(err, r, "read %s: %s", *path, strerror(-r));
+	if (asprintf(&copy, "%s/%s", data_dir, name) < 0)
+		abort();
+	(void)unlink(copy); /* of a server that was killed at this very point */
+	AUTO_FD to = open(copy, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (to < 0 || fchown(to, uid, (gid_t)-1) < 0)
+		return err_errno(err, "make %s", copy);
+	r = fd_write_full(to, text, size);
+	explicit_bzero(text, size);
+	if (r < 0)
+		return err_set(err, r, "write %s", copy);
+	free(*path);
+	*path = TAKE(copy);
+	return 0;
+}
+
+static int lend_tls(struct settings *c, const char *data_dir, uid_t uid, struct err *err)
+{
+	if (!c->tls_cert)
+		return 0;
+	int r = lend_file(&c->tls_cert, data_dir, "tls-cert.pem", uid, err);
+	return r < 0 ? r : lend_file(&c->tls_key, data_dir, "tls-key.pem", uid, err);
+}
+
+/* Only what lend_tls() made: the names are those of the data directory. */
+static void take_back_tls(const struct settings *c, const char *data_dir)
+{
+	const char *const lent[] = { c->tls_cert, c->tls_key };
+
+	for (size_t i = 0; i < ARRAY_SIZE(lent); i++) {
+		if (lent[i] && str_after(lent[i], data_dir))
+			(void)unlink(lent[i]);
+	}
+}
+
 static void raise_file_limit(void)
 {
 	struct rlimit limit;
@@ -214,7 +296,13 @@ static int prepare(struct settings *c, char **ret_data_dir, struct err *err)
 	if (r == 0)
 		r = make_data_dir(c, uid, gid, ret_data_dir, err);
 	if (r == 0 && is_root)
+		r = give_users_file(c, uid, gid, err);
+	if (r == 0 && is_root)
+		r = lend_tls(c, *ret_data_dir, uid, err);
+	if (r == 0 && is_root)
 		r = become(uid, gid, err);
+	if (r == 0)
+		r = give_up_rest(err);
 	if (r == 0)
 		c->keys_dir = xstrdup(*ret_data_dir);
 	return r;
@@ -325,11 +413,22 @@ static int open_all(struct server *s, const char *data_dir, struct err *err)
 
 	if (r == 0)
 		r = api_start(s->service, &s->api, err);
+	take_back_tls(&s->settings, data_dir);
 	return r;
+}
+
+/* The only way to tell libuv, and only before it has a first thread. */
+static void set_pool_size(void)
+{
+	char number[16];
+
+	(void)snprintf(number, sizeof(number), "%u", POOL_THREADS);
+	(void)setenv("UV_THREADPOOL_SIZE", number, 0);
 }
 
 static int serve(struct server *s, const char *data_dir, struct err *err)
 {
+	set_pool_size();
 	(void)uv_loop_init(&s->loop);
 	(void)uv_signal_init(&s->loop, &s->term);
 	(void)uv_signal_init(&s->loop, &s->interrupt);
@@ -351,10 +450,8 @@ static int serve(struct server *s, const char *data_dir, struct err *err)
 
 static void print_routes(void)
 {
-	const struct route *const *tables = api_routes();
-
-	for (size_t i = 0; tables[i]; i++) {
-		for (const struct route *r = tables[i]; r->method; r++)
+	for (const struct route *const *table = api_routes(); *table; table++) {
+		for (const struct route *r = *table; r->method; r++)
 			(void)printf("%s %s\n", r->method, r->pattern);
 	}
 }

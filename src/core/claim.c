@@ -1,6 +1,8 @@
 #include "core/claim.h"
 
 #include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -26,7 +28,7 @@ struct claim {
 	uint64_t created_sec;
 	claim_cb *done; /* of whoever came first, until the store has answered */
 	void *ctx;
-	struct waiter *waiters; /* whoever came after */
+	struct waiter *waiters; /* whoever came after, in that order */
 };
 
 static struct claim *find(const struct service *s, const struct claim_request *r)
@@ -53,22 +55,44 @@ static void free_claim(struct claim *c)
 	free(c);
 }
 
-/* Tell those who came after: the same request was carried out, or was not. */
-static void answer_waiters(struct claim *c, int r, const char *object_id, const char *fingerprint)
+static struct waiter *take_waiter(struct claim *c)
 {
-	while (c->waiters) {
-		struct waiter *w = c->waiters;
-		struct claim_answer a = { .object_id = object_id, .created_sec = c->created_sec };
+	struct waiter *w = c->waiters;
 
+	if (w)
 		c->waiters = w->next;
-		if (r < 0)
-			a.outcome = CLAIM_FAILED;
-		else
-			a.outcome =
-				streq(w->fingerprint, fingerprint) ? CLAIM_REPLAY : CLAIM_CONFLICT;
-		w->done(w->ctx, &a);
-		free(w);
+	return w;
+}
+
+static void answer(struct waiter *w, const struct claim_answer *a)
+{
+	w->done(w->ctx, a);
+	free(w);
+}
+
+/* Tell those who came after what the request with `fingerprint` made. */
+static void answer_waiters(struct claim *c, const char *object_id, const char *fingerprint)
+{
+	for (struct waiter *w; (w = take_waiter(c));) {
+		bool is_same = streq(w->fingerprint, fingerprint);
+		struct claim_answer a = {
+			.outcome = is_same ? CLAIM_REPLAY : CLAIM_CONFLICT,
+			.object_id = object_id,
+			.created_sec = c->created_sec,
+		};
+
+		answer(w, &a);
 	}
+}
+
+static void fail_all(struct claim *c)
+{
+	const struct claim_answer failed = { .outcome = CLAIM_FAILED };
+
+	for (struct waiter *w; (w = take_waiter(c));)
+		answer(w, &failed);
+	c->done(c->ctx, &failed);
+	free_claim(c);
 }
 
 /* What the store knows of the key. */
@@ -85,16 +109,13 @@ static void on_row(void *ctx, int r, const void *data)
 		a.claim = NULL;
 		a.object_id = row->object_id;
 		a.created_sec = c->created_sec = (uint64_t)row->created_at;
-		answer_waiters(c, 0, row->object_id, row->fingerprint);
+		answer_waiters(c, row->object_id, row->fingerprint);
 		c->done(c->ctx, &a);
 		free_claim(c);
 		return;
 	}
 	if (r < 0 && r != -ENOENT) {
-		a = (struct claim_answer){ .outcome = CLAIM_FAILED };
-		answer_waiters(c, r, NULL, NULL);
-		c->done(c->ctx, &a);
-		free_claim(c);
+		fail_all(c);
 		return;
 	}
 	claim_cb *done = TAKE(c->done);
@@ -104,12 +125,14 @@ static void on_row(void *ctx, int r, const void *data)
 static void wait_for(struct claim *c, const struct claim_request *r, claim_cb *done, void *ctx)
 {
 	struct waiter *w = xnew(struct waiter);
+	struct waiter **at = &c->waiters;
 
 	(void)snprintf(w->fingerprint, sizeof(w->fingerprint), "%s", r->fingerprint);
 	w->done = done;
 	w->ctx = ctx;
-	w->next = c->waiters;
-	c->waiters = w;
+	while (*at)
+		at = &(*at)->next;
+	*at = w;
 }
 
 void claim_begin(struct service *s, const struct claim_request *request, claim_cb *done, void *ctx)
@@ -160,11 +183,27 @@ void claim_store(const struct claim *c, struct store_batch *batch)
 	store_batch_put(batch, &idempotency_table, &row);
 }
 
+/* The next one does what the first did not, under a name of its own. */
+static void pass_on(struct claim *c)
+{
+	struct waiter *w = take_waiter(c);
+
+	memcpy(c->fingerprint, w->fingerprint, sizeof(c->fingerprint));
+	uuid_make(c->object_id);
+	c->created_sec = (uint64_t)time(NULL);
+	answer(w, &(struct claim_answer){
+			  .outcome = CLAIM_NEW, .claim = c, .object_id = c->object_id });
+}
+
 void claim_end(struct claim *c, int r)
 {
 	if (!c)
 		return;
-	answer_waiters(c, r, c->object_id, c->fingerprint);
+	if (r < 0 && c->waiters) {
+		pass_on(c);
+		return;
+	}
+	answer_waiters(c, c->object_id, c->fingerprint);
 	free_claim(c);
 }
 

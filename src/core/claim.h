@@ -1,6 +1,7 @@
 /* Idempotency keys: which request was the first with a key, and what it made. A key that is
  * being used right now is known here, in memory, so that of two equal requests at once only
- * one is carried out; the other waits for it. */
+ * one is carried out; the other waits for it. If the first one comes to nothing, the second
+ * takes its place. */
 #pragma once
 #include <stdint.h>
 

@@ -65,8 +65,12 @@ static ssize_t move_some(struct collector *c)
 	if (c->failure)
 		return drop_some(c);
 	if (room == 0) {
-		c->failure = -EFBIG;
-		return drop_some(c);
+		ssize_t n = drop_some(c);
+
+		/* Exactly as much as there is room for is not too much. */
+		if (n > 0)
+			c->failure = -EFBIG;
+		return n;
 	}
 	ssize_t n = splice(c->pipe_fd, NULL, c->file_fd, &c->at,
 		room < CHUNK_SIZE ? (size_t)room : CHUNK_SIZE, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);

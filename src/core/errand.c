@@ -60,14 +60,16 @@ static void finish(struct errand *e)
 		e->service->runtime->release(TAKE(e->job));
 	if (session->errand && !session->errand->is_running)
 		start(session->errand);
+	session->n_work++; /* it is not freed by who hears of this */
 	e->done(e->ctx, e->r, e->text, e->n_bytes);
 	free(e);
+	session->n_work--;
 	session_check_ending(session);
 }
 
 static void check_over(struct errand *e)
 {
-	if (e->has_ended && e->is_fed && e->is_collected)
+	if (!e->service->is_closing && e->has_ended && e->is_fed && e->is_collected)
 		finish(e);
 }
 
@@ -127,6 +129,8 @@ static void on_running(void *ctx, uint64_t started_ns)
 
 static int code_of(const struct result *r)
 {
+	if (r->reason == REASON_CANCELED_BY_USER)
+		return -ECANCELED;
 	if (r->error == ENOSPC || r->error == EDQUOT || r->error == EFBIG)
 		return -ENOSPC;
 	return r->error ? -r->error : -EIO;
@@ -199,7 +203,8 @@ static void start(struct errand *e)
 	e->is_running = true;
 	e->is_fed = e->is_collected = true;
 	fill_spec(e, &spec);
-	int r = e->service->runtime->start(e->service->host, &spec, &events, e, &e->job);
+	struct service *s = e->service;
+	int r = s->host ? s->runtime->start(s->host, &spec, &events, e, &e->job) : -EAGAIN;
 	spec_fini(&spec);
 	if (r < 0) {
 		fail(e, -ECONNRESET, "the keeper is not there");
@@ -224,21 +229,33 @@ void errand_start(
 		start(e);
 }
 
+/* Take it off the list and tell, without having done it. */
+static void forget(struct errand *e, const char *text)
+{
+	unlink_errand(e);
+	collector_free(e->collector);
+	close_fdp(&e->plan.capture_fd);
+	e->done(e->ctx, -ECANCELED, text, 0);
+	free(e);
+}
+
 void errand_cancel_all(struct session *session)
 {
 	struct errand *running = session->errand;
 
 	if (!running)
 		return;
-	while (running->next) {
-		struct errand *e = running->next;
-
-		running->next = e->next;
-		e->next = NULL;
-		e->done(e->ctx, -ECANCELED, "the session ended", 0);
-		close_fdp(&e->plan.capture_fd);
-		free(e);
-	}
+	while (running->next)
+		forget(running->next, "the session ended");
 	if (running->job)
 		running->service->runtime->cancel(running->job);
+}
+
+void errand_forget_all(struct session *session)
+{
+	session->n_work++;
+	while (session->errand)
+		forget(session->errand, "the server is about to end");
+	session->n_work--;
+	session_check_ending(session);
 }

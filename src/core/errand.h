@@ -22,9 +22,13 @@ struct errand_plan {
  * what `feed` returned; `text` says it in words. `n_bytes` came out. */
 typedef void errand_cb(void *ctx, int r, const char *text, uint64_t n_bytes);
 
+/* `done` may end the session, but does not free it before it returned. */
 void errand_start(
 	struct session *session, const struct errand_plan *plan, errand_cb *done, void *ctx);
 
 /* The session ends: what waits is told -ECANCELED, and what is under way is hurried; the
  * session must wait for it. */
 void errand_cancel_all(struct session *session);
+
+/* The service ends, and no thread works for it any more: all are told -ECANCELED. */
+void errand_forget_all(struct session *session);

@@ -15,3 +15,8 @@ typedef void feeder_done_cb(void *ctx, int r, const struct err *err);
 
 /* Call `work` with `fd` (taken, closed after it; -1 for none), then `done`. */
 void feeder_start(uv_loop_t *loop, int fd, feeder_fn *work, feeder_done_cb *done, void *ctx);
+
+/* Whoever they work for ends: have all of this loop's that are under way tell `done` before
+ * this returns. What did not begin never does, with -ECANCELED; what writes into a socket
+ * finds it shut; for all others it waits. */
+void feeder_finish_all(uv_loop_t *loop);

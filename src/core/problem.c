@@ -48,6 +48,7 @@ static const struct {
 	{ "internal_error", 500 },
 	{ "runtime_unavailable", 503 },
 	{ "shutting_down", 503 },
+	{ "insufficient_storage", 507 },
 	{ "store_unavailable", 503 },
 };
 

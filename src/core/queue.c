@@ -117,6 +117,23 @@ size_t queue_active_of(const struct queue *q, const char *user)
 	return u ? u->n_active : 0;
 }
 
+static size_t count_waiting_users(const struct queue *q)
+{
+	size_t n = 0;
+
+	for (const struct queue_user *u = q->users; u; u = u->next)
+		n += u->n_waiting > 0;
+	return n;
+}
+
+bool queue_has_place(const struct queue *q, const char *user, size_t n)
+{
+	size_t n_own = queue_waiting_of(q, user);
+	size_t n_users = count_waiting_users(q) + (n_own == 0);
+
+	return q->n_waiting < n || (q->n_waiting < 2 * n && n_users > 1 && n_own * n_users < n);
+}
+
 static bool user_has_room(const struct queue *q, const struct queue_user *u)
 {
 	return !u || q->max_active_per_user == 0 || u->n_active < q->max_active_per_user;

@@ -34,6 +34,11 @@ void queue_fini(struct queue *q);
 size_t queue_waiting_of(const struct queue *q, const char *user);
 size_t queue_active_of(const struct queue *q, const char *user);
 
+/* Is there a place to wait in for this user, if there are `n`? When they are taken, there are
+ * as many again for those who have less than an equal share: a burst of one user does not turn
+ * others away. */
+bool queue_has_place(const struct queue *q, const char *user, size_t n);
+
 /* Could one of this user's start at once, without passing anybody who waits longer? */
 bool queue_has_room(const struct queue *q, const char *user);
 

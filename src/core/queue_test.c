@@ -213,8 +213,31 @@ TEST(positions_come_true)
 	}
 }
 
+TEST(a_full_queue_has_a_place_for_who_has_less_than_a_share)
+{
+	QUEUE(q, 1, 0);
+	struct queue_entry greedy[4];
+	struct queue_entry others[4];
+
+	for (size_t i = 0; i < 4; i++) {
+		CHECK(queue_has_place(&q, "greedy", 4));
+		queue_push(&q, &greedy[i], "greedy", i);
+	}
+	CHECK(!queue_has_place(&q, "greedy", 4));
+	for (size_t i = 0; i < 2; i++) {
+		CHECK(queue_has_place(&q, "b", 4));
+		queue_push(&q, &others[i], "b", i);
+	}
+	CHECK(!queue_has_place(&q, "b", 4)); /* half of them */
+	CHECK(queue_has_place(&q, "c", 4));
+	queue_push(&q, &others[2], "c", 0);
+	queue_push(&q, &others[3], "d", 0);
+	CHECK(!queue_has_place(&q, "e", 4)); /* there is an end to that */
+	CHECK(!queue_has_place(&q, "e", 0));
+}
+
 TESTS(UNIT(one_user_is_served_in_order_and_only_while_there_is_room),
 	UNIT(one_run_is_second_behind_a_burst), UNIT(who_comes_while_a_burst_runs_is_next),
 	UNIT(newcomers_starve_nobody), UNIT(a_user_has_a_limit_of_their_own),
 	UNIT(one_may_leave_from_anywhere_and_twice), UNIT(the_oldest_is_found_among_all_users),
-	UNIT(positions_come_true))
+	UNIT(positions_come_true), UNIT(a_full_queue_has_a_place_for_who_has_less_than_a_share))

@@ -40,7 +40,7 @@ static int check_queue(struct run *run, struct problem *p)
 		return refuse_queue(run, p, "queue_capacity_exceeded", "global", 0);
 	if (s->is_up && queue_has_room(&s->queue, user))
 		return 0;
-	if (s->queue.n_waiting >= c->queue_max_length)
+	if (!queue_has_place(&s->queue, user, c->queue_max_length))
 		return refuse_queue(
 			run, p, "queue_capacity_exceeded", "global", c->queue_max_length);
 	if (c->queue_max_per_user && queue_waiting_of(&s->queue, user) >= c->queue_max_per_user)

@@ -60,6 +60,7 @@ struct creation {
 	struct claim *claim;
 	char *key;
 	char fingerprint[65];
+	bool begins; /* once it is stored */
 	run_cb *done;
 	run_replayed_cb *replayed;
 	void *ctx;
@@ -174,7 +175,10 @@ static int check(struct run *run, const struct identity *who, struct problem *pr
 {
 	if (run->service->is_draining)
 		return problem_set(problem, "shutting_down", "the server is about to end");
-	if (find_session(run, who, problem) < 0 || run_decide(run, problem) < 0)
+	if (!run->service->host)
+		return problem_set(problem, "store_unavailable", "the server is about to begin");
+	if (find_session(run, who, problem) < 0 || run_decide(run, problem) < 0 ||
+		service_check_space(run->service, problem) < 0)
 		return -1;
 	if (request_decode_files(&run->request, run->service->settings->max_inline_bytes,
 		    &run->files, &run->n_files, problem) < 0)
@@ -253,6 +257,8 @@ static void on_stored(void *ctx, int r)
 		run_abandon(run);
 	} else {
 		c->done(c->ctx, run, &problem);
+		if (c->begins && !run->has_result && !run->service->is_closing)
+			run_begin(run);
 		run_check_over(run);
 	}
 	free_creation(c);
@@ -263,10 +269,12 @@ static void store_new(struct creation *c)
 	struct run *run = c->run;
 	struct store_batch *b = store_batch_new(run->service->store);
 
+	if (c->begins)
+		run_set_text(&run->row.phase, phase_name(PHASE_STARTING));
 	store_batch_insert(b, &run_table, &run->row);
+	run_set_text(&run->row.phase, phase_name(run->phase));
 	quota_count_run(b, run->row.user_id, (uint64_t)run->row.created_ns);
 	claim_store(c->claim, b);
-	run->n_work++; /* it is not released before its answer */
 	run->service->n_pending++;
 	store_commit(b, on_stored, c);
 }
@@ -301,19 +309,51 @@ void run_list(struct run *run)
 		run->session->n_runs++;
 }
 
-/* In the queue, or, when nobody else waits and there is room, right away. */
-void run_enqueue(struct run *run)
+/* When nobody else waits and there is room, it may begin; else it is in the queue. */
+static bool take_slot(struct run *run)
 {
 	struct service *s = run->service;
 
 	if (s->is_up && queue_has_room(&s->queue, run->row.user_id)) {
 		queue_begin(&s->queue, run->row.user_id);
 		run->holds_slot = true;
-		run_launch(run);
-		return;
+		return true;
 	}
 	queue_push(&s->queue, &run->waiting, run->row.user_id, clock_monotonic_ns());
 	audit_run(s->audit, "sandbox.run.queued", &run->row, NULL);
+	return false;
+}
+
+void run_enqueue(struct run *run)
+{
+	if (take_slot(run))
+		run_launch(run);
+}
+
+/* Should we die before it is stored, its successor ends it, and it is as if it had never been:
+ * whoever asks again gets another one. That is so for what has a box of its own; in a session
+ * it would have left traces, and is stored first. */
+static void begin_accepted(struct creation *c)
+{
+	struct run *run = c->run;
+
+	if (!take_slot(run))
+		return;
+	if (run->session)
+		c->begins = true;
+	else
+		run_launch(run);
+}
+
+/* Its session may have ended while keys and quotas were looked up. */
+static bool still_has_session(struct run *run)
+{
+	const char *id = run->request.session_id;
+
+	if (!id)
+		return true;
+	run->session = session_find(run->service, id, NULL);
+	return run->session && !run->session->is_ending;
 }
 
 /* Everything was checked and there is room: from here on it is a run. */
@@ -323,6 +363,10 @@ static void accept_run(struct creation *c)
 	struct service *s = run->service;
 	bool held = run->policy.approval != NULL;
 
+	if (!still_has_session(run)) {
+		refuse_with(c, "session_not_found", "the session ended");
+		return;
+	}
 	if (run_open_files(run) < 0) {
 		refuse_with(c, "internal_error", "the files of the run could not be made");
 		return;
@@ -332,10 +376,11 @@ static void accept_run(struct creation *c)
 		run_set_text(&run->row.reason_code, "approval_required");
 	}
 	run_list(run);
+	run->n_work++; /* it is not over before it is stored and answered */
 	metrics_add(s->metrics, METRIC_RUNS_STARTED, METRICS_LABELS(run->row.runtime), 1);
 	audit_run(s->audit, "sandbox.run.created", &run->row, NULL);
 	if (!held)
-		run_enqueue(run);
+		begin_accepted(c);
 	run_fill_request(run, run->holds_slot);
 	store_new(c);
 }
@@ -521,7 +566,10 @@ int run_approve(struct run *run, bool approved, const char *by)
 	}
 	run_set_text(&run->row.reason_code, NULL);
 	run_enqueue(run);
-	run_store(run);
+	if (!run->has_result) {
+		run_fill_request(run, run->holds_slot);
+		run_store(run);
+	}
 	return 0;
 }
 

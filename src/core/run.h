@@ -38,7 +38,8 @@ struct run_input {
 	int fd; /* -1: none, or closed */
 	uint64_t max_bytes, max_frame_bytes, bytes_per_sec, idle_sec;
 	uint64_t n_bytes;
-	double tokens; /* bytes that may come now */
+	unsigned n_violations; /* that the stream told of */
+	double tokens;         /* bytes that may come now */
 	uint64_t last_ns;
 	char *pending; /* accepted, not yet taken by the guest */
 	size_t n_pending;
@@ -58,6 +59,7 @@ struct run {
 	size_t n_files;
 	struct queue_entry waiting;
 	bool holds_slot; /* counted as active in the queue */
+	bool is_fed;     /* its files were sent, as far as the box took them */
 
 	int dir_fd;
 	struct stream *stream;
@@ -65,17 +67,20 @@ struct run {
 	int out_fd, err_fd; /* not yet given to the stream */
 	struct run_input input;
 	struct collector *capture;
-	uv_timer_t *linger; /* gives up on output that does not end */
+	uv_timer_t *linger; /* gives up on output that does not end; or tries again to store */
 
 	uint64_t accepted_ns; /* CLOCK_MONOTONIC */
 	uint64_t started_ns;  /* likewise; 0: not yet */
 	bool has_result;
 	struct result result;
+	bool is_attached; /* the stream has its output, or knows that there is none */
 	bool is_drained;
 	bool is_captured;
-	bool is_settling; /* its end is being stored */
-	bool cancels;     /* somebody asked for its end */
-	unsigned n_work;  /* threads at work for it */
+	bool is_settling;  /* its end is being stored */
+	bool is_abandoned; /* it goes when nobody is at work for it any more */
+	bool cancels;      /* somebody asked for its end */
+	unsigned n_work;   /* threads and calls of the store at work for it */
+	unsigned n_tries;  /* to store its end, that failed */
 	struct run_waiter *waiters;
 };
 

@@ -9,7 +9,9 @@
 #include "base/clock.h"
 #include "base/date.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/log.h"
+#include "base/shared.h"
 #include "base/str.h"
 #include "core/artifact.h"
 #include "core/audit.h"
@@ -24,6 +26,10 @@
 /* Every process of the guest is dead when we hear of its end, and so its pipes end at once.
  * Should one not, it is not waited for. */
 #define LINGER_MS 3000
+
+/* How often its end is tried to be stored again, each time after twice the pause. */
+#define TRIES_MAX   5u
+#define TRY_WAIT_MS 100u
 
 /* What is left of the output after a result is read by now, or never. */
 void run_stop_linger(struct run *run)
@@ -41,7 +47,8 @@ static void on_linger(uv_timer_t *timer)
 
 	log_warn("run %s is over, and its output does not end", run->row.id);
 	run_stop_linger(run);
-	stream_finish(run->stream);
+	if (run->stream)
+		stream_finish(run->stream);
 	if (run->capture) {
 		collector_free(TAKE(run->capture));
 		run->is_captured = true;
@@ -49,12 +56,12 @@ static void on_linger(uv_timer_t *timer)
 	}
 }
 
-static void start_linger(struct run *run)
+static void start_timer(struct run *run, uv_timer_cb on, uint64_t ms)
 {
 	run->linger = xnew(uv_timer_t);
 	(void)uv_timer_init(run->service->loop, run->linger);
 	run->linger->data = run;
-	(void)uv_timer_start(run->linger, on_linger, LINGER_MS, 0);
+	(void)uv_timer_start(run->linger, on, ms, 0);
 }
 
 void run_on_drained(void *ctx)
@@ -97,24 +104,57 @@ void run_end(struct run *run, const struct result *result)
 	if (!run->capture)
 		run->is_captured = true;
 	if (!run->is_drained || !run->is_captured)
-		start_linger(run);
+		start_timer(run, on_linger, LINGER_MS);
 	service_dispatch(run->service);
 	run_check_over(run);
 }
 
+static const struct usage usage_unknown = { USAGE_UNKNOWN, USAGE_UNKNOWN, USAGE_UNKNOWN,
+	USAGE_UNKNOWN, USAGE_UNKNOWN, 0 };
+
 void run_end_without(struct run *run, enum reason reason, const char *code, const char *message)
 {
-	struct result result = {
-		.reason = reason,
-		.exit_code = -1,
-		.usage = { USAGE_UNKNOWN, USAGE_UNKNOWN, USAGE_UNKNOWN, USAGE_UNKNOWN,
-			USAGE_UNKNOWN, 0 },
-	};
+	struct result result = { .reason = reason, .exit_code = -1, .usage = usage_unknown };
 
 	result.ended_ns = clock_realtime_ns();
 	(void)snprintf(result.message, sizeof(result.message), "%s", message);
 	run_set_text(&run->row.reason_code, code);
 	run_end(run, &result);
+}
+
+static enum reason reason_called(const char *name)
+{
+	for (int i = 0; i < REASON_COUNT; i++) {
+		if (streq(reason_name((enum reason)i), name))
+			return (enum reason)i;
+	}
+	return REASON_INFRASTRUCTURE_ERROR; /* it has a name of its own, as in the queue */
+}
+
+bool run_end_as_told(struct run *run)
+{
+	struct result result = { .ended_ns = clock_realtime_ns() };
+
+	if (!run->stream || !stream_has_ended(run->stream))
+		return false;
+	CLEANUP(cursor_closep)
+	struct cursor *c = cursor_open(run->stream, stream_last_seq(run->stream), NULL, NULL);
+	CLEANUP(shared_unrefp) struct shared *m = cursor_next(c);
+	AUTO_JSON *frame = m ? json_loadb(shared_data(m), m->size, 0, NULL) : NULL;
+	const json_t *data = json_object_get(frame, "data");
+	const char *name = json_string_value(json_object_get(data, "reason"));
+	const json_t *code = json_object_get(data, "exit_code");
+
+	if (!name)
+		return false;
+	result.reason = reason_called(name);
+	result.exit_code = json_is_integer(code) ? (int32_t)json_integer_value(code) : -1;
+	result.usage = usage_unknown;
+	run_set_text(&run->row.reason_code, name);
+	if (run->phase == PHASE_QUEUED)
+		run_move(run, PHASE_STARTING);
+	run_end(run, &result);
+	return true;
 }
 
 /* --- artifacts, in a thread --- */
@@ -155,6 +195,10 @@ static void on_room(void *ctx, uint64_t left)
 	struct harvest *h = xnew(struct harvest);
 
 	run->n_work--;
+	if (run->service->is_closing) {
+		free(h);
+		return;
+	}
 	h->run = run;
 	h->dir_fd = run->dir_fd;
 	h->limits = (struct artifact_limits){
@@ -166,10 +210,17 @@ static void on_room(void *ctx, uint64_t left)
 	feeder_start(run->service->loop, -1, unpack, on_unpacked, h);
 }
 
+static void release(struct run *run);
+
 void run_check_over(struct run *run)
 {
-	if (run->is_settling || !run->has_result || !run->is_drained || !run->is_captured ||
-		run->n_work > 0)
+	if (run->n_work > 0 || run->service->is_closing)
+		return;
+	if (run->is_abandoned) {
+		release(run);
+		return;
+	}
+	if (run->is_settling || !run->has_result || !run->is_drained || !run->is_captured)
 		return;
 	run->is_settling = true;
 	run_stop_linger(run);
@@ -278,34 +329,66 @@ static void tell_waiters(struct run *run)
 	}
 }
 
+static void release(struct run *run)
+{
+	struct service *s = run->service;
+
+	tell_waiters(run);
+	run_free(run);
+	service_dispatch(s);
+}
+
+static void store_end(struct run *run);
+
+static void on_try_again(uv_timer_t *timer)
+{
+	struct run *run = timer->data;
+
+	run_stop_linger(run);
+	store_end(run);
+}
+
 static void on_end_stored(void *ctx, int r)
 {
 	struct run *run = ctx;
 	struct service *s = run->service;
 
 	s->n_pending--;
+	if (r < 0 && !s->is_closing && run->n_tries < TRIES_MAX) {
+		start_timer(run, on_try_again, TRY_WAIT_MS << run->n_tries++);
+		return;
+	}
+	/* One whose end is not stored stays with the keeper, for a server that can. */
 	if (r < 0)
 		(void)log_error(r, "cannot store the end of run %s: %s", run->row.id, strerror(-r));
 	else if (run->job)
 		s->runtime->release(TAKE(run->job));
-	/* One whose end is not stored stays with the keeper, for a server that can. */
-	tell_waiters(run);
-	run_free(run);
-	service_dispatch(s);
+	release(run);
 }
 
-static void settle(struct run *run, const struct artifact_summary *artifacts)
+static void store_end(struct run *run)
 {
 	struct store_batch *b = store_batch_new(run->service->store);
 
-	fill_end(run, artifacts);
-	run_move(run, phase_of(run->result.reason));
-	tell_stream(run);
-	count_end(run);
 	store_batch_put(b, &run_table, &run->row);
 	quota_count_end(b, &run->row);
 	run->service->n_pending++;
 	store_commit(b, on_end_stored, run);
+}
+
+static void settle(struct run *run, const struct artifact_summary *artifacts)
+{
+	if (run->service->is_closing)
+		return; /* its end is the next server's to tell */
+	fill_end(run, artifacts);
+	run_move(run, phase_of(run->result.reason));
+	tell_stream(run);
+	count_end(run);
+	store_end(run);
+	/* The keeper has the result until it is stored, and would tell the next server the same:
+	 * whoever waits for it need not wait for that. */
+	if (run->job)
+		tell_waiters(run);
 }
 
 void run_abandon(struct run *run)
@@ -313,8 +396,9 @@ void run_abandon(struct run *run)
 	if (run->job)
 		run->service->runtime->release(TAKE(run->job));
 	give_back_slot(run);
-	tell_waiters(run);
-	run_free(run);
+	queue_remove(&run->service->queue, &run->waiting);
+	run->cancels = run->is_abandoned = true;
+	run_check_over(run);
 }
 
 static void on_kept(void *ctx, int r)

@@ -18,6 +18,9 @@
 /* What was accepted and the guest does not read. */
 #define PENDING_MAX (1u << 20)
 
+/* Frames that say that something was dropped: each is kept with the run. */
+#define VIOLATIONS_MAX 1000u
+
 static uint64_t or_default(uint64_t asked, uint64_t most)
 {
 	return asked > 0 && asked < most ? asked : most;
@@ -137,6 +140,14 @@ static void refill(struct run_input *in)
 	in->last_ns = now;
 }
 
+static void say_truncated(struct run *run, const char *reason)
+{
+	if (run->input.n_violations >= VIOLATIONS_MAX)
+		return;
+	run->input.n_violations++;
+	(void)stream_truncated(run->stream, reason);
+}
+
 /* In the order of the protocol: frame, rate, total. */
 static size_t within_limits(struct run *run, size_t size)
 {
@@ -155,7 +166,7 @@ static size_t within_limits(struct run *run, size_t size)
 		if (size <= limits[i].most)
 			continue;
 		size = (size_t)limits[i].most;
-		(void)stream_truncated(run->stream, limits[i].reason);
+		say_truncated(run, limits[i].reason);
 	}
 	return size;
 }
@@ -164,10 +175,12 @@ void run_input_write(struct run *run, const void *data, size_t size)
 {
 	struct run_input *in = &run->input;
 
-	if (in->fd < 0 || in->closes || run->has_result)
+	if (in->fd < 0 || in->closes || run->has_result || !run->stream)
 		return;
 	refill(in);
 	size = within_limits(run, size);
+	if (size == 0)
+		return;
 	in->tokens -= (double)size;
 	in->n_bytes += size;
 	append(in, data, size);
@@ -191,7 +204,7 @@ void run_input_tick(struct run *run, uint64_t now_ns)
 {
 	struct run_input *in = &run->input;
 
-	if (in->fd < 0 || in->idle_sec == 0 || run->phase != PHASE_RUNNING)
+	if (in->fd < 0 || in->idle_sec == 0 || run->phase != PHASE_RUNNING || !run->stream)
 		return;
 	if ((double)(now_ns - in->last_ns) / NS_PER_SEC < (double)in->idle_sec)
 		return;

@@ -15,6 +15,8 @@ void run_list(struct run *run);
 /* Keep what is to be executed in the row, and which keeper is asked to, if one is. */
 void run_fill_request(struct run *run, bool is_started);
 void run_enqueue(struct run *run);
+/* That it begins is stored: execute it now. */
+void run_begin(struct run *run);
 
 /* run_start.c: is what it asks for something that a box can be told? */
 int run_check_spec(struct run *run, struct problem *problem);
@@ -26,6 +28,9 @@ void run_on_stream_failed(void *ctx, int r);
 void run_end(struct run *run, const struct result *result);
 /* It ends without ever having been executed; `code` replaces the name of the reason. */
 void run_end_without(struct run *run, enum reason reason, const char *code, const char *message);
+/* A predecessor told its subscribers how it ended, and died before that was stored: so it did.
+ * False when none has. */
+bool run_end_as_told(struct run *run);
 /* Whatever was missing for its end may be there now. */
 void run_check_over(struct run *run);
 /* It could not even be stored: kill and forget. */

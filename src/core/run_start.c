@@ -11,6 +11,7 @@
 #include "base/date.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/shared.h"
 #include "base/str.h"
 #include "base/uuid.h"
 #include "core/audit.h"
@@ -200,6 +201,7 @@ static void on_started(void *ctx, int fds[CHANNEL_COUNT])
 	if (fds[CHANNEL_CAPTURE] >= 0)
 		collect(run, take_fd(&fds[CHANNEL_CAPTURE]));
 	if (fds[CHANNEL_FILES] >= 0) {
+		run->is_fed = true;
 		run->n_work++;
 		feeder_start(
 			run->service->loop, take_fd(&fds[CHANNEL_FILES]), feed_files, on_fed, run);
@@ -212,10 +214,33 @@ void run_attach_output(struct run *run)
 {
 	struct err err = { 0 };
 
-	if (run->out_fd < 0 && run->err_fd < 0)
+	if (run->is_attached || !run->stream)
 		return;
+	run->is_attached = true;
 	if (stream_attach(run->stream, take_fd(&run->out_fd), take_fd(&run->err_fd), &err) < 0)
 		log_warn("output of run %s: %s", run->row.id, err.text);
+}
+
+static bool is_heartbeat(struct shared *m)
+{
+	static const char head[] = "{\"type\":\"heartbeat\"";
+
+	return m->size > sizeof(head) && memcmp(shared_data(m), head, sizeof(head) - 1) == 0;
+}
+
+/* Has a predecessor of ours said so? What it may have said to whoever listened while the run
+ * waited does not count. */
+static bool start_was_told(struct stream *stream)
+{
+	if (stream_last_seq(stream) == 0)
+		return false;
+	CLEANUP(cursor_closep) struct cursor *c = cursor_open(stream, 0, NULL, NULL);
+	for (;;) {
+		CLEANUP(shared_unrefp) struct shared *m = cursor_next(c);
+
+		if (!m || !is_heartbeat(m))
+			return m;
+	}
 }
 
 static void on_running(void *ctx, uint64_t started_ns)
@@ -233,8 +258,7 @@ static void on_running(void *ctx, uint64_t started_ns)
 	run_move(run, PHASE_RUNNING);
 	metrics_observe(s->metrics, METRIC_START_LATENCY, METRICS_LABELS(run->row.runtime),
 		(double)(run->started_ns - run->accepted_ns) / NS_PER_SEC);
-	/* A predecessor of ours may have said so already. */
-	if (stream_last_seq(run->stream) == 0) {
+	if (run->stream && !start_was_told(run->stream)) {
 		(void)snprintf(data, sizeof(data), "{\"ts\":\"%s\"}", at);
 		(void)stream_event(run->stream, "start", data);
 	}
@@ -242,9 +266,47 @@ static void on_running(void *ctx, uint64_t started_ns)
 	audit_run(s->audit, "sandbox.run.running", &run->row, NULL);
 }
 
+static void wait_again(struct run *run)
+{
+	struct service *s = run->service;
+
+	queue_end(&s->queue, run->row.user_id);
+	run->holds_slot = false;
+	queue_push(&s->queue, &run->waiting, run->row.user_id, clock_monotonic_ns());
+}
+
+/* Files are the only thing that a run needs of a living server: if its own died over them, it
+ * did not begin, and still can. */
+static bool lacked_files(const struct run *run, const struct result *result)
+{
+	return !run->is_fed && run->n_files > 0 && result->started_ns == 0 &&
+	       result->reason == REASON_PROVISION_FAILED;
+}
+
+static void start_again(struct run *run)
+{
+	struct service *s = run->service;
+
+	s->runtime->release(TAKE(run->job));
+	close_fdp(&run->out_fd);
+	close_fdp(&run->err_fd);
+	run_input_fini(run);
+	collector_free(TAKE(run->capture));
+	run_move(run, PHASE_QUEUED);
+	wait_again(run);
+	run_fill_request(run, false);
+	run_store(run);
+	service_dispatch(s);
+}
+
 static void on_ended(void *ctx, const struct result *result)
 {
-	run_end(ctx, result);
+	struct run *run = ctx;
+
+	if (lacked_files(run, result))
+		start_again(run);
+	else
+		run_end(run, result);
 }
 
 static void on_refused(void *ctx, enum reason reason, int code, const char *text)
@@ -273,15 +335,6 @@ static const struct job_events events = {
 	.lost = on_lost,
 };
 
-static void wait_again(struct run *run)
-{
-	struct service *s = run->service;
-
-	queue_end(&s->queue, run->row.user_id);
-	run->holds_slot = false;
-	queue_push(&s->queue, &run->waiting, run->row.user_id, clock_monotonic_ns());
-}
-
 static int start_job(struct run *run, struct spec *spec)
 {
 	struct service *s = run->service;
@@ -301,6 +354,11 @@ void run_launch(struct run *run)
 	struct err err = { 0 };
 	struct spec spec;
 
+	if (run->row.session_id && (!run->session || run->session->is_lost)) {
+		run_end_without(run, REASON_INFRASTRUCTURE_ERROR, NULL,
+			"the files of its session were lost when the keeper ended");
+		return;
+	}
 	fill_spec(run, &spec);
 	int r = choose_image(run, &spec, &err);
 	if (r < 0) {
@@ -319,19 +377,31 @@ void run_launch(struct run *run)
 	spec_fini(&spec);
 }
 
+void run_begin(struct run *run)
+{
+	run_launch(run);
+	if (!run->waiting.user)
+		return;
+	/* The keeper went meanwhile. Or a successor of ours would believe that it had begun. */
+	run_fill_request(run, false);
+	run_store(run);
+}
+
 static void on_turn_stored(void *ctx, int r)
 {
 	struct run *run = ctx;
 
 	run->service->n_pending--;
 	run->n_work--;
+	if (run->service->is_closing)
+		return; /* the next server finds it in the store */
 	if (run->has_result)
 		run_check_over(run);
 	else if (r < 0)
 		run_end_without(run, REASON_INFRASTRUCTURE_ERROR, NULL,
 			"that it begins could not be stored");
 	else
-		run_launch(run);
+		run_begin(run);
 }
 
 void run_take_turn(struct run *run)
@@ -370,6 +440,21 @@ static int parse_stored(struct run *run, const char **ret_keeper)
 	return r;
 }
 
+/* What a predecessor left of its output can not be read: it begins anew, and says so. Without
+ * files nobody would read what the guest prints, and it would wait for ever. */
+static int begin_anew(struct run *run)
+{
+	static const char *const names[] = { "stdout", "stderr", "events", "index" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names) && run->dir_fd >= 0; i++)
+		(void)unlinkat(run->dir_fd, names[i], 0);
+	close_fdp(&run->dir_fd);
+	int r = run_open_files(run);
+	if (r == 0)
+		(void)stream_event(run->stream, "output_lost", "{\"reason\":\"damaged\"}");
+	return r;
+}
+
 void run_recover(struct service *s, const struct run_row *row)
 {
 	struct run *run = xnew(struct run);
@@ -386,7 +471,7 @@ void run_recover(struct service *s, const struct run_row *row)
 	if (row->session_id)
 		run->session = session_find(s, row->session_id, NULL);
 	run_list(run);
-	if (run_open_files(run) < 0)
+	if (run_open_files(run) < 0 && begin_anew(run) < 0)
 		log_warn("run %s lost its files", run->row.id);
 }
 
@@ -425,9 +510,14 @@ static void rescue(struct run *run)
 	AUTO_FREE const char *keeper = NULL;
 	const char *current = run->service->runtime->instance(run->service->host);
 
-	if (run->has_result || run->job || run->waiting.user)
+	/* One of our own, not of a predecessor's: it waits, for its turn to be stored, or for an
+	 * approval. */
+	if (run->request.body || run->waiting.user)
 		return;
-	if (parse_stored(run, &keeper) < 0) {
+	int r = parse_stored(run, &keeper);
+	if (run_end_as_told(run))
+		return;
+	if (r < 0) {
 		run_end_without(run, REASON_INFRASTRUCTURE_ERROR, NULL, "what to execute is lost");
 		return;
 	}
@@ -442,6 +532,16 @@ static void rescue(struct run *run)
 	if (run->row.approval && streq(run->row.approval, "required"))
 		return;
 	queue_push(&run->service->queue, &run->waiting, run->row.user_id, clock_monotonic_ns());
+}
+
+/* One that we gave up goes on there: with a connection that broke, but not its keeper. */
+static bool is_wanted(struct service *s, const char *hex)
+{
+	char id[UUID_SIZE + 1];
+
+	uuid_from_hex(hex, id);
+	const struct run *run = run_find(s, id, NULL);
+	return run && run->job;
 }
 
 /* Each of them may end and be freed on the way. */
@@ -460,10 +560,7 @@ void run_match(struct service *s, const char (*ids)[RUN_ID_SIZE + 1], size_t n)
 			rescue(run);
 	}
 	for (size_t i = 0; i < n; i++) {
-		char id[UUID_SIZE + 1];
-
-		uuid_from_hex(ids[i], id);
-		if (!run_find(s, id, NULL))
+		if (!is_wanted(s, ids[i]))
 			s->runtime->discard(s->host, ids[i]);
 	}
 }

@@ -11,24 +11,32 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/path.h"
 #include "base/str.h"
 #include "core/audit.h"
 #include "core/claim.h"
+#include "core/errand.h"
+#include "core/feeder.h"
 #include "core/metrics.h"
+#include "core/problem.h"
 #include "core/run.h"
 #include "core/session.h"
 #include "store/record.h"
 
 #define NS_PER_SEC UINT64_C(1000000000)
+
+static void recover(struct service *s);
 
 char *service_path(const struct service *s, const char *relative)
 {
@@ -61,6 +69,19 @@ int service_open_run_dir(
 		return runs_fd < -1 ? runs_fd : fd;
 	*ret_fd = fd;
 	return 0;
+}
+
+int service_check_space(const struct service *s, struct problem *problem)
+{
+	uint64_t least = s->settings->min_free_mb << 20;
+	struct statvfs fs;
+
+	if (least == 0 || fstatvfs(s->data_fd, &fs) < 0 ||
+		(uint64_t)fs.f_bavail * fs.f_frsize >= least)
+		return 0;
+	return problem_set(problem, "insufficient_storage",
+		"less than %llu MB are free on the disk of the server",
+		(unsigned long long)s->settings->min_free_mb);
 }
 
 /* --- turns --- */
@@ -104,11 +125,19 @@ static void finish_drain(struct service *s)
 		done(s->drained_ctx);
 }
 
+/* Those that wait, for their turn or for an approval, are the next server's. */
+static bool is_idle(const struct service *s)
+{
+	for (const struct run *r = s->runs; r; r = r->next) {
+		if (r->job || r->has_result || r->n_work > 0)
+			return false;
+	}
+	return s->n_pending == 0;
+}
+
 static void check_drain(struct service *s, uint64_t now_ns)
 {
-	bool idle = s->n_runs == s->queue.n_waiting && s->n_pending == 0;
-
-	if (s->drained && (idle || now_ns >= s->drain_until_ns))
+	if (s->drained && (now_ns >= s->drain_until_ns || is_idle(s)))
 		finish_drain(s);
 }
 
@@ -133,6 +162,8 @@ static void on_tick(uv_timer_t *timer)
 	if (s->is_recovered && !s->is_draining)
 		session_expire(s, (uint64_t)time(NULL));
 	count_phases(s);
+	if (s->next_recovery_ns && now_ns >= s->next_recovery_ns)
+		recover(s);
 	check_drain(s, now_ns);
 	if (s->is_recovered && now_ns >= s->next_sweep_ns) {
 		s->next_sweep_ns = now_ns + s->settings->gc_interval_sec * NS_PER_SEC;
@@ -160,68 +191,82 @@ static void on_down(void *ctx)
 {
 	struct service *s = ctx;
 
-	log_warn("the keeper is gone");
+	log_warn("the keeper can not be reached");
 	s->is_up = false;
 }
 
-static int open_runtime(struct service *s, const char *root, struct err *err)
+static void open_runtime(struct service *s)
 {
-	struct runtime_options options = { .root = root };
+	struct runtime_options options = { .root = s->root };
 	struct runtime_listener listener = { .up = on_up, .down = on_down, .ctx = s };
+	struct err err = { 0 };
 
-	s->runtime = &runtime_native;
-	return s->runtime->open(s->loop, &options, &listener, &s->host, err);
+	if (s->runtime->open(s->loop, &options, &listener, &s->host, &err) < 0)
+		(void)log_error(err.code, "cannot open the runtime: %s", err.text);
 }
 
 /* --- what the store has from before --- */
 
-struct recovery {
-	struct service *service;
-	char *root;
-};
+/* Without knowing all of it, what the keeper holds would be taken for nobody's. */
+static void recover_later(struct service *s, int r)
+{
+	(void)log_error(r, "cannot read what there was before, trying again: %s", strerror(-r));
+	s->next_recovery_ns = clock_monotonic_ns() + NS_PER_SEC;
+}
 
 static void on_runs(void *ctx, int r, const void *rows, size_t n, uint64_t total)
 {
-	AUTO_FREE struct recovery *w = ctx;
-	AUTO_FREE char *root = w->root;
-	struct service *s = w->service;
+	struct service *s = ctx;
 	const struct run_row *all = rows;
-	struct err err = { 0 };
 
 	(void)total;
 	s->n_pending--;
-	if (r < 0)
-		(void)log_error(r, "cannot read the runs from before: %s", strerror(-r));
-	for (size_t i = 0; r == 0 && i < n; i++)
+	if (s->is_closing)
+		return;
+	if (r < 0) {
+		while (s->sessions)
+			session_free(s->sessions);
+		recover_later(s, r);
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
 		run_recover(s, &all[i]);
 	/* Only now: what it holds is compared with what the store said. */
-	if (r == 0 && open_runtime(s, root, &err) < 0)
-		(void)log_error(err.code, "cannot open the runtime: %s", err.text);
+	open_runtime(s);
 }
 
 static void on_sessions(void *ctx, int r, const void *rows, size_t n, uint64_t total)
 {
-	struct recovery *w = ctx;
+	struct service *s = ctx;
 	const struct session_row *all = rows;
+	/* The newest first: each goes to the front of the list, which is then in order. */
 	struct query q = { .table = &run_table, .n_filters = 1, .sort = "created_ns" };
 
 	(void)total;
-	for (size_t i = 0; r == 0 && i < n; i++)
-		session_recover(w->service, &all[i]);
+	q.descending = true; /* each goes to the head of the list: the oldest has its turn first */
+	s->n_pending--;
+	if (s->is_closing)
+		return;
+	if (r < 0) {
+		recover_later(s, r);
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+		session_recover(s, &all[i]);
+	q.descending = true;
 	q.filters[0] = (struct filter){ .column = "phase", .op = FILTER_IN };
 	q.filters[0].text = "queued,starting,running";
-	store_list(w->service->store, &q, on_runs, w);
+	s->n_pending++;
+	store_list(s->store, &q, on_runs, s);
 }
 
-static void recover(struct service *s, const char *root)
+static void recover(struct service *s)
 {
-	struct recovery *w = xnew(struct recovery);
 	struct query q = { .table = &session_table };
 
-	w->service = s;
-	w->root = xstrdup(root);
+	s->next_recovery_ns = 0;
 	s->n_pending++;
-	store_list(s->store, &q, on_sessions, w);
+	store_list(s->store, &q, on_sessions, s);
 }
 
 /* --- opening and closing --- */
@@ -237,6 +282,11 @@ static int open_data(struct service *s, const char *dir, struct err *err)
 	s->data_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (s->data_fd < 0)
 		return err_errno(err, "open %s", dir);
+	/* Two would end each other's runs. The store has a lock too, but may be elsewhere. */
+	if (flock(s->data_fd, LOCK_EX | LOCK_NB) < 0)
+		return errno == EWOULDBLOCK
+			       ? err_set(err, -EBUSY, "%s is in use by another server", dir)
+			       : err_errno(err, "lock %s", dir);
 	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
 		if (mkdirat(s->data_fd, dirs[i], 0700) < 0 && errno != EEXIST)
 			return err_errno(err, "make %s/%s", dir, dirs[i]);
@@ -244,7 +294,17 @@ static int open_data(struct service *s, const char *dir, struct err *err)
 	return 0;
 }
 
-static int open_store(struct service *s, struct err *err)
+/* What a predecessor was in the middle of when it was killed: repositories half cloned. */
+static int clear_tmp(struct service *s, struct err *err)
+{
+	int r = fd_remove_tree(s->data_fd, "tmp");
+
+	if (r == 0 && mkdirat(s->data_fd, "tmp", 0700) < 0)
+		r = -errno;
+	return r < 0 ? err_set(err, r, "clear %s/tmp: %s", s->data_dir, strerror(-r)) : 0;
+}
+
+static int open_store(struct service *s, const char *instead, struct err *err)
 {
 	const struct settings *c = s->settings;
 	AUTO_FREE char *standard = service_path(s, "meta/sandbox_store.db");
@@ -253,7 +313,7 @@ static int open_store(struct service *s, struct err *err)
 	(void)snprintf(url, sizeof(url), "%s%s",
 		c->store == STORE_KIND_MEMORY ? "memory:" : "sqlite:",
 		c->store == STORE_KIND_MEMORY ? "" : (c->store_path ? c->store_path : standard));
-	return store_open(s->loop, url, c->store_sync_full, &s->store, err);
+	return store_open(s->loop, instead ? instead : url, c->store_sync_full, &s->store, err);
 }
 
 static int open_audit(struct service *s, struct err *err)
@@ -277,6 +337,8 @@ int service_open(const struct service_options *options, struct service **ret, st
 	s->loop = options->loop;
 	s->settings = c;
 	s->data_fd = -1;
+	s->root = xstrdup(options->root);
+	s->runtime = options->runtime ? options->runtime : &runtime_native;
 	s->metrics = metrics_new();
 	settings_policy_hash(c, s->policy_hash);
 	queue_init(&s->queue, c->max_concurrent_runs, c->active_max_per_user);
@@ -284,7 +346,9 @@ int service_open(const struct service_options *options, struct service **ret, st
 	s->tick.data = s;
 	int r = open_data(s, options->data_dir, err);
 	if (r == 0)
-		r = open_store(s, err);
+		r = clear_tmp(s, err);
+	if (r == 0)
+		r = open_store(s, options->store, err);
 	if (r == 0)
 		r = open_audit(s, err);
 	if (r < 0) {
@@ -293,7 +357,7 @@ int service_open(const struct service_options *options, struct service **ret, st
 	}
 	s->next_sweep_ns = clock_monotonic_ns() + NS_PER_SEC;
 	(void)uv_timer_start(&s->tick, on_tick, 1000, 1000);
-	recover(s, options->root);
+	recover(s);
 	*ret = s;
 	return 0;
 }
@@ -312,19 +376,34 @@ static void on_tick_closed(uv_handle_t *handle)
 {
 	struct service *s = handle->data;
 
+	free(s->root);
 	free(s->data_dir);
 	close_fdp(&s->data_fd);
 	free(s);
 }
 
-/* First the store, which calls back whoever still waits for it; those find everything else
- * where it was. */
+/* First the threads and the store, which call back whoever still waits for them; those find
+ * everything else where it was, and see that it ends. */
+static void end_work(struct service *s)
+{
+	s->is_draining = s->is_closing = true;
+	s->is_up = false;
+	feeder_finish_all(s->loop);
+	for (struct session *i = s->sessions, *next; i; i = next) {
+		next = i->next;
+		errand_forget_all(i);
+	}
+	store_free(s->store);
+	feeder_finish_all(s->loop);
+	s->store = NULL;
+}
+
 void service_close(struct service *s)
 {
 	if (!s)
 		return;
 	(void)uv_timer_stop(&s->tick);
-	store_free(TAKE(s->store));
+	end_work(s);
 	if (s->host)
 		s->runtime->close(TAKE(s->host));
 	while (s->runs)
@@ -335,5 +414,7 @@ void service_close(struct service *s)
 	queue_fini(&s->queue);
 	metrics_free(s->metrics);
 	audit_free(s->audit);
+	if (s->data_fd >= 0)
+		(void)flock(s->data_fd, LOCK_UN); /* a successor need not wait for the loop */
 	uv_close((uv_handle_t *)&s->tick, on_tick_closed);
 }

@@ -40,6 +40,7 @@ struct service {
 	bool is_up;        /* the runtime can take jobs */
 	bool is_recovered; /* what the store held from before is known again */
 	bool is_draining;
+	bool is_closing; /* nothing new is begun, not even what a run still lacks */
 	struct queue queue;
 	struct run *runs; /* those that are not over and stored yet */
 	size_t n_runs;
@@ -48,7 +49,10 @@ struct service {
 	struct claim *claims; /* idempotency keys that are being looked at */
 	uv_timer_t tick;      /* once a second: time limits of the queue and of sessions */
 	uint64_t next_sweep_ns;
-	unsigned n_pending; /* store calls under way which someone of ours waits for */
+	struct sweep *sweeps;      /* the one under way, and those that wait for it */
+	char *root;                /* where the keeper listens */
+	uint64_t next_recovery_ns; /* when the store is asked again; 0: it has answered */
+	unsigned n_pending;        /* store calls under way which someone of ours waits for */
 	void (*drained)(void *ctx);
 	void *drained_ctx;
 	uint64_t drain_until_ns;
@@ -59,6 +63,9 @@ struct service_options {
 	const struct settings *settings;
 	const char *root;     /* the state directory, where the keeper listens */
 	const char *data_dir; /* ours, made if needed */
+	/* For tests: instead of runtime_native and of the store that the settings name. */
+	const struct runtime *runtime;
+	const char *store;
 };
 
 int service_open(const struct service_options *options, struct service **ret, struct err *err);
@@ -70,11 +77,16 @@ void service_dispatch(struct service *s);
  * still runs then goes on in the keeper, for the next server. */
 void service_drain(struct service *s, void (*done)(void *ctx), void *ctx);
 
-/* Let go of everything; the loop must run once more until its handles are closed. */
+/* Is there room on the disk to begin something new? What is under way, and the store, need what
+ * is left. 0, or -1 with a problem. */
+int service_check_space(const struct service *s, struct problem *problem);
+
+/* Let go of everything, having waited for threads that work for it; nobody may wait for an
+ * answer any more. The loop must run once more until its handles are closed. */
 void service_close(struct service *s);
 
 /* Remove what is past its time: artifacts and output, rows, idempotency keys, audit files.
- * The counts come as one JSON object, which is taken. */
+ * The counts come as one JSON object, which is taken. Sweeps happen one after the other. */
 typedef void service_sweep_cb(void *ctx, int r, json_t *counts);
 void service_sweep(struct service *s, service_sweep_cb *done, void *ctx);
 

@@ -50,7 +50,7 @@ struct job {
 	enum deed deed;
 	bool takes_files, captures, clears;
 	char workspace[WORKSPACE_ID_SIZE + 1];
-	char *argv;      /* joined by blanks */
+	char *argv;              /* joined by blanks */
 	int ends[CHANNEL_COUNT]; /* the box's */
 };
 

@@ -11,6 +11,11 @@
 #include "core/upload.h"
 #include "store/record.h"
 
+/* Repositories that are cloned at the same time: each has a thread, for as long as its host
+ * likes to take within the timeout. More are told to come back. */
+#define SESSION_FETCHES_MAX      12u
+#define SESSION_FETCHES_PER_USER 6u
+
 struct errand;
 struct identity;
 struct problem;
@@ -25,7 +30,10 @@ struct session {
 	uint64_t workspace_bytes;
 	bool is_lost;          /* the keeper that had its files is gone */
 	bool is_ending;        /* being deleted */
+	bool is_gone;          /* not in the list any more; freed when n_work is 0 */
+	bool is_fetching;      /* a repository is being cloned for it */
 	size_t n_runs;         /* live ones in it */
+	size_t n_work;         /* threads, calls and callbacks that come back to it */
 	struct ending *ending; /* whoever waits for the end of its runs */
 	struct errand *errand; /* what is done to its files now, and then next */
 };
@@ -48,7 +56,8 @@ struct session_wish {
 void session_create(
 	struct service *s, const struct session_wish *wish, session_cb *done, void *ctx);
 
-/* Its runs are canceled and waited for; then it is gone with all its files and snapshots. */
+/* Its runs and what is done to its files are canceled and waited for; then it is gone with all
+ * its files and snapshots. One that is being deleted already is not found. */
 void session_delete(struct session *session, session_cb *done, void *ctx);
 
 /* As answers show it. The caller owns it. */
@@ -64,9 +73,10 @@ void session_match(struct service *s, const char (*workspaces)[33], size_t n);
 /* Its run is over. */
 void session_leave(struct session *session);
 
-/* If it is to end, and nothing of it is under way any more, it does. */
+/* If it is to end, and nothing of it is under way any more, it does; it may be freed then. */
 void session_check_ending(struct session *session);
 
+/* Take it off the list, and free it unless somebody comes back to it. */
 void session_free(struct session *session);
 
 /* --- its files --- */

@@ -1,6 +1,21 @@
-/* What session.c and session_files.c share. */
+/* What the files of sessions share: session.c finds and ends them, session_create.c makes them,
+ * session_files.c, session_snapshot.c and session_git.c change what is in their workspaces. */
 #pragma once
 #include "core/session.h"
+
+void session_set_text(char **field, const char *value);
+void session_list(struct session *session);
+
+/* Can anything be done to its files, and do none of its runs touch them now? */
+bool session_is_usable(const struct session *session, struct problem *p);
+bool session_is_quiet(const struct session *session, struct problem *p);
+
+/* What an errand failed with, for whoever asked for it. */
+void session_files_problem(
+	struct problem *p, const struct session *session, int r, const char *text);
+
+/* Replace its files by those in `fd`, a pack stream; takes it. */
+void session_restore_from(struct session *session, int fd, session_cb *done, void *ctx);
 
 /* Clone a repository on the server, and put it into the session's workspace. `git` is the
  * request's object, kept until then. */

@@ -123,6 +123,7 @@ struct settings {
 	uint64_t audit_max_mb;    /* SANDBOX_AUDIT_MAX_MB 64: rotated above */
 	uint64_t audit_days;      /* SANDBOX_AUDIT_RETENTION_DAYS 30 */
 	uint64_t gc_interval_sec; /* SANDBOX_GC_INTERVAL_SEC 900 */
+	uint64_t min_free_mb;     /* SANDBOX_MIN_FREE_MB 256 */
 	uint64_t run_retention_hours; /* SANDBOX_RUN_RETENTION_HOURS 720: rows of ended runs */
 	char **git_allow; /* SANDBOX_GIT_ALLOW: schemes, https by default; "file" must be named */
 	uint64_t git_max_mb;      /* SANDBOX_GIT_MAX_MB 256 */

@@ -239,6 +239,9 @@ const struct setting_row setting_rows[] = {
 		36500, .help = "Days after which an audit file is removed." },
 	{ GROUP_STORE, "SANDBOX_GC_INTERVAL_SEC", SETTING_NUMBER, AT(gc_interval_sec), "900", 1,
 		DAY, .help = "Seconds between sweeps of what has expired." },
+	{ GROUP_STORE, "SANDBOX_MIN_FREE_MB", SETTING_MB, AT(min_free_mb), "256", 0, MB_MAX,
+		.help = "Room on the disk of the state directory below which no runs, sessions, "
+			"uploads and snapshots are taken; 0: no limit." },
 	{ GROUP_STORE, "SANDBOX_RUN_RETENTION_HOURS", SETTING_NUMBER, AT(run_retention_hours),
 		"720", 1, 876000, .help = "Hours that ended runs are remembered." },
 	{ GROUP_STORE, "SANDBOX_GIT_ALLOW", SETTING_LIST, AT(git_allow), "https",

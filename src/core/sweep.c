@@ -1,6 +1,6 @@
 /* What is past its time goes: the output and artifacts of runs, later their rows, keys that
  * were used long ago, and old audit files. A bounded number at a time, so that a large backlog
- * does not stop everything else; the rest goes with the next sweep. */
+ * does not stop everything else; the rest goes with the next sweep, which is then soon. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -20,6 +20,7 @@
 #define ROWS_AT_ONCE 200
 
 struct sweep {
+	struct sweep *next; /* that waits for this one */
 	struct service *service;
 	service_sweep_cb *done;
 	void *ctx;
@@ -30,15 +31,24 @@ struct sweep {
 	int r;
 };
 
+static void begin(struct sweep *w);
+
+/* Two at once would count what they remove twice. */
 static void finish(struct sweep *w)
 {
+	struct service *s = w->service;
 	json_t *counts = json_pack("{s:I,s:I,s:I,s:I}", "runs_cleared", w->n_runs, "runs_removed",
 		w->n_rows, "idempotency_removed", w->n_keys, "audit_files_removed", w->n_audits);
 
+	if (w->r == 0 && (w->n_runs == ROWS_AT_ONCE || w->n_keys == ROWS_AT_ONCE))
+		s->next_sweep_ns = 0;
 	w->done(w->ctx, w->r, counts);
 	for (size_t i = 0; i < w->n_victims; i++)
 		free(w->victims[i]);
+	s->sweeps = w->next;
 	free(w);
+	if (s->sweeps)
+		begin(s->sweeps);
 }
 
 static int remove_dirs(void *ctx, int fd, struct err *err)
@@ -143,16 +153,33 @@ static void on_runs(void *ctx, int r, const void *rows, size_t n, uint64_t total
 	store_commit(b, on_runs_cleared, w);
 }
 
-void service_sweep(struct service *s, service_sweep_cb *done, void *ctx)
+static void begin(struct sweep *w)
 {
-	struct sweep *w = xnew(struct sweep);
+	struct service *s = w->service;
 	struct query q = { .table = &run_table, .n_filters = 1, .sort = "expires_sec" };
 
-	*w = (struct sweep){ .service = s, .done = done, .ctx = ctx };
+	if (s->is_closing) {
+		w->r = -ECANCELED;
+		finish(w);
+		return;
+	}
 	w->now_sec = (uint64_t)time(NULL);
 	q.limit = ROWS_AT_ONCE;
 	q.filters[0] = (struct filter){ .column = "expires_sec", .op = FILTER_LE };
 	q.filters[0].number = (int64_t)w->now_sec;
 	s->n_pending++;
 	store_list(s->store, &q, on_runs, w);
+}
+
+void service_sweep(struct service *s, service_sweep_cb *done, void *ctx)
+{
+	struct sweep *w = xnew(struct sweep);
+	struct sweep **at = &s->sweeps;
+
+	*w = (struct sweep){ .service = s, .done = done, .ctx = ctx };
+	while (*at)
+		at = &(*at)->next;
+	*at = w;
+	if (s->sweeps == w)
+		begin(w);
 }

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -363,6 +364,8 @@ int keeper_serve(const struct keeper_options *options, struct err *err)
 		.host = { .home_ns_fd = -1 },
 	};
 
+	/* Started through /proc/self/exe, it would be called "exe". */
+	(void)prctl(PR_SET_NAME, "belljar-keeper");
 	own_inherited(options);
 	raise_file_limit();
 	/* A keeper of somebody's own may be wanted for one run only. */

@@ -1,10 +1,13 @@
 /* The native runtime: boxes, made by the keeper. One connection to its socket, which is
  * greeted, asked for what it holds from before, and then used for everything. When it
- * breaks, the keeper is gone and with it all boxes; a new one is looked for until it is
- * there.
+ * breaks, another is made:
  *
  *   waiting --connected--> greeting --WELCOME--> listing --RUNS, WORKSPACES--> up
  *      ^----------------------- the connection breaks --------------------------'
+ *
+ * If it is another keeper that answers then, or none for a while, the one before is gone and
+ * with it all of its boxes. If it is the same, which hangs up on whoever does not read for too
+ * long, it has everything and tells it again to whoever attaches.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +20,7 @@
 #include <uv.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -28,7 +32,10 @@
 #define RETRY_MAX_MS  1000
 #define RUNS_MAX      8192u /* that a keeper may say it holds */
 #define UNSENT_MAX    4096u /* messages that wait for the keeper to read */
-#define FRAMES_A_TURN 64    /* so that others get their turn on the loop */
+#define ATTACHING_MAX 16u   /* asked for at once: each is answered with up to three messages */
+#define GONE_NS       UINT64_C(5000000000) /* after which a keeper is not waited for */
+#define FRAMES_A_TURN 64                   /* so that others get their turn on the loop */
+#define ERRNO_MAX     4095u                /* the kernel's */
 
 enum state {
 	STATE_WAITING,
@@ -45,6 +52,12 @@ struct job {
 	const struct job_events *events;
 	void *ctx;
 	bool is_over; /* ended, refused or lost: nothing more is told */
+	bool is_lost;
+	bool needs_attach; /* the keeper has it, and tells somebody else or nobody */
+	bool is_attaching;
+	bool has_started;
+	bool is_canceled;
+	bool stdin_is_closed;
 };
 
 /* A workspace that is being made. */
@@ -72,7 +85,9 @@ struct runtime_host {
 	uint64_t retry_ms;
 	uint64_t facets;
 	char instance[KEEPER_ID_SIZE + 1];
+	uint64_t broken_ns; /* since when there is no connection; 0: there is one */
 	struct job *jobs;
+	unsigned n_attaching;
 	struct wish *wishes;
 	struct unsent *unsent;
 	struct unsent **unsent_end;
@@ -199,14 +214,77 @@ static void grant(struct wish *w, int code, const char *text)
 	free(w);
 }
 
+/* --- jobs that the keeper has and we do not hear of --- */
+
+/* A few at a time, since it hangs up when its answers do not fit into the socket. */
+static void attach_some(struct runtime_host *h)
+{
+	for (struct job *j = h->jobs; j && h->n_attaching < ATTACHING_MAX; j = j->next) {
+		if (!j->needs_attach || j->is_over || h->state != STATE_UP)
+			continue;
+		j->needs_attach = false;
+		j->is_attaching = true;
+		h->n_attaching++;
+		(void)say_id(h, MESSAGE_ATTACH, j->id);
+	}
+}
+
+static void attach(struct job *j)
+{
+	j->needs_attach = true;
+	attach_some(j->host);
+}
+
+static void end_attaching(struct job *j)
+{
+	if (!j->is_attaching)
+		return;
+	j->is_attaching = false;
+	j->host->n_attaching--;
+	attach_some(j->host);
+}
+
+/* What was said meanwhile, nobody heard. */
+static void say_again(struct job *j)
+{
+	if (j->stdin_is_closed)
+		(void)say_id(j->host, MESSAGE_CLOSE_STDIN, j->id);
+	if (j->is_canceled)
+		(void)say_id(j->host, MESSAGE_CANCEL, j->id);
+}
+
+static void tell_lost(struct runtime_host *h)
+{
+	bool told = true;
+
+	while (told) {
+		told = false;
+		for (struct job *j = h->jobs; j; j = j->next) {
+			if (j->is_over)
+				continue;
+			j->is_over = j->is_lost = told = true;
+			j->events->lost(j->ctx);
+			break; /* it may have released this one and others */
+		}
+	}
+}
+
+/* --- what the keeper says, by message --- */
+
 static int on_welcome(struct runtime_host *h, struct cur *c, struct frame *f)
 {
+	char before[sizeof(h->instance)];
+
 	(void)f;
+	memcpy(before, h->instance, sizeof(before));
 	h->facets = cur_u64(c);
 	cur_str_into(c, h->instance, sizeof(h->instance));
 	if (cur_end(c) < 0 || h->state != STATE_GREETING)
 		return -EBADMSG;
 	h->state = STATE_LISTING;
+	h->broken_ns = 0;
+	if (!streq(before, h->instance))
+		tell_lost(h);
 	int r = say_nothing(h, MESSAGE_LIST);
 	return r < 0 ? r : say_nothing(h, MESSAGE_LIST_WORKSPACES);
 }
@@ -242,6 +320,7 @@ static int on_workspaces(struct runtime_host *h, struct cur *c, struct frame *f)
 		return -EBADMSG;
 	h->state = STATE_UP;
 	h->retry_ms = RETRY_MS;
+	attach_some(h);
 	h->listener.up(h->listener.ctx, (const char(*)[RUN_ID_SIZE + 1]) h->runs, h->n_runs,
 		(const char(*)[WORKSPACE_ID_SIZE + 1]) ids, n);
 	return 0;
@@ -260,6 +339,12 @@ static int on_started(struct runtime_host *h, struct cur *c, struct frame *f)
 	struct job *j = find_job(h, id);
 	if (!j || j->is_over)
 		return 0; /* it was released meanwhile; the descriptors are closed */
+	end_attaching(j);
+	if (j->has_started) {
+		say_again(j);
+		return 0; /* its owner has the descriptors */
+	}
+	j->has_started = true;
 	for (int i = 0; i < CHANNEL_COUNT; i++) {
 		bool is_there = (mask & (1u << i)) && n < f->n_fds;
 
@@ -309,21 +394,29 @@ static int on_refused(struct runtime_host *h, struct cur *c, struct frame *f)
 
 	(void)f;
 	cur_str_into(c, id, sizeof(id));
-	int code = -(int)cur_u32(c);
+	uint32_t error = cur_u32(c);
 	uint32_t reason = cur_u32(c);
 	cur_str_into(c, text, sizeof(text));
-	if (cur_end(c) < 0 || reason >= REASON_COUNT)
+	if (cur_end(c) < 0 || reason >= REASON_COUNT || error > ERRNO_MAX)
 		return -EBADMSG;
+	int code = error ? -(int)error : -EIO;
 	struct wish *w = take_wish(h, id);
 	if (w) {
 		grant(w, code, text);
 		return 0;
 	}
 	struct job *j = find_job(h, id);
-	if (j && !j->is_over) {
-		j->is_over = true;
-		j->events->refused(j->ctx, (enum reason)reason, code, text);
+	if (!j || j->is_over)
+		return 0;
+	/* A predecessor of ours asked for it and died; the keeper read that after it had told us
+	 * what it holds. */
+	if (code == -EEXIST && !j->is_attaching) {
+		attach(j);
+		return 0;
 	}
+	end_attaching(j);
+	j->is_over = true;
+	j->events->refused(j->ctx, (enum reason)reason, code, text);
 	return 0;
 }
 
@@ -384,20 +477,9 @@ static void retry_later(struct runtime_host *h)
 	h->retry_ms = h->retry_ms * 2 > RETRY_MAX_MS ? RETRY_MAX_MS : h->retry_ms * 2;
 }
 
-static void tell_lost(struct runtime_host *h)
+/* Wishes are not told again, and are cheap to repeat. */
+static void give_up_wishes(struct runtime_host *h)
 {
-	bool told = true;
-
-	while (told) {
-		told = false;
-		for (struct job *j = h->jobs; j; j = j->next) {
-			if (j->is_over)
-				continue;
-			j->is_over = told = true;
-			j->events->lost(j->ctx);
-			break; /* it may have released this one and others */
-		}
-	}
 	for (struct wish *w; (w = h->wishes);) {
 		h->wishes = w->next;
 		grant(w, -ECONNRESET, "the keeper is gone");
@@ -414,6 +496,11 @@ static void disconnect(struct runtime_host *h)
 	close_fdp(&h->fd);
 	drop_unsent(h);
 	h->n_runs = 0;
+	h->n_attaching = 0;
+	for (struct job *j = h->jobs; j; j = j->next) {
+		j->is_attaching = false;
+		j->needs_attach = true;
+	}
 }
 
 static void on_broken(struct runtime_host *h, int r)
@@ -423,9 +510,11 @@ static void on_broken(struct runtime_host *h, int r)
 	log_warn("the connection to the keeper broke: %s", strerror(-r));
 	disconnect(h);
 	retry_later(h);
+	if (!h->broken_ns)
+		h->broken_ns = clock_monotonic_ns();
 	if (was_up)
 		h->listener.down(h->listener.ctx);
-	tell_lost(h);
+	give_up_wishes(h);
 }
 
 static int read_frames(struct runtime_host *h)
@@ -492,6 +581,8 @@ static void connect_now(struct runtime_host *h)
 	if (fd < 0) {
 		log_debug("connect to the keeper: %s", strerror(-fd));
 		retry_later(h);
+		if (h->broken_ns && clock_monotonic_ns() - h->broken_ns > GONE_NS)
+			tell_lost(h);
 		return;
 	}
 	h->fd = fd;
@@ -605,6 +696,53 @@ static void free_job(struct job *j)
 	free(j);
 }
 
+/* A job that nobody wants is one as well, until it is over. */
+
+static void on_unwanted_started(void *ctx, int fds[CHANNEL_COUNT])
+{
+	struct job *j = ctx;
+
+	for (int i = 0; i < CHANNEL_COUNT; i++)
+		close_fdp(&fds[i]);
+	(void)say_id(j->host, MESSAGE_CANCEL, j->id);
+}
+
+static void on_unwanted_running(void *ctx, uint64_t started_ns)
+{
+	(void)ctx;
+	(void)started_ns;
+}
+
+static void on_unwanted_ended(void *ctx, const struct result *result)
+{
+	struct job *j = ctx;
+
+	(void)result;
+	(void)say_id(j->host, MESSAGE_ACK, j->id);
+	free_job(j);
+}
+
+static void on_unwanted_refused(void *ctx, enum reason reason, int code, const char *text)
+{
+	(void)reason;
+	(void)code;
+	(void)text;
+	free_job(ctx);
+}
+
+static void on_unwanted_lost(void *ctx)
+{
+	free_job(ctx);
+}
+
+static const struct job_events unwanted = {
+	.started = on_unwanted_started,
+	.running = on_unwanted_running,
+	.ended = on_unwanted_ended,
+	.refused = on_unwanted_refused,
+	.lost = on_unwanted_lost,
+};
+
 static int native_start(struct runtime_host *h, const struct spec *spec,
 	const struct job_events *events, void *ctx, struct job **ret)
 {
@@ -627,25 +765,23 @@ static int native_start(struct runtime_host *h, const struct spec *spec,
 static int native_adopt(struct runtime_host *h, const char *id, const struct job_events *events,
 	void *ctx, struct job **ret)
 {
-	struct job *j = new_job(h, id, events, ctx);
-	int r = say_id(h, MESSAGE_ATTACH, id);
-
-	if (r < 0) {
-		free_job(j);
-		return r;
-	}
-	*ret = j;
+	if (h->state != STATE_UP)
+		return -EAGAIN;
+	*ret = new_job(h, id, events, ctx);
+	attach(*ret);
 	return 0;
 }
 
 static void native_cancel(struct job *j)
 {
+	j->is_canceled = true;
 	if (!j->is_over)
 		(void)say_id(j->host, MESSAGE_CANCEL, j->id);
 }
 
 static void native_close_stdin(struct job *j)
 {
+	j->stdin_is_closed = true;
 	if (!j->is_over)
 		(void)say_id(j->host, MESSAGE_CLOSE_STDIN, j->id);
 }
@@ -655,30 +791,38 @@ static void native_release(struct job *j)
 {
 	if (!j)
 		return;
-	(void)say_id(j->host, j->is_over ? MESSAGE_ACK : MESSAGE_CANCEL, j->id);
+	if (!j->is_lost)
+		(void)say_id(j->host, j->is_over ? MESSAGE_ACK : MESSAGE_CANCEL, j->id);
+	end_attaching(j);
 	free_job(j);
 }
 
 /* Attached to, or we would not hear of its end, which is to be acknowledged. */
 static void native_discard(struct runtime_host *h, const char *id)
 {
-	(void)say_id(h, MESSAGE_ATTACH, id);
-	(void)say_id(h, MESSAGE_CANCEL, id);
+	struct job *j = new_job(h, id, &unwanted, NULL);
+
+	j->ctx = j;
+	attach(j);
 }
 
 static void native_make_workspace(
 	struct runtime_host *h, const char *id, uint64_t bytes, workspace_cb *done, void *ctx)
 {
-	struct wish *w = xnew(struct wish);
 	struct put p;
 
+	if (h->state != STATE_UP) {
+		done(ctx, -EAGAIN, "the keeper is not there");
+		return;
+	}
+	struct wish *w = xnew(struct wish);
 	(void)snprintf(w->id, sizeof(w->id), "%s", id);
 	w->done = done;
 	w->ctx = ctx;
 	put_init(&p, 128);
 	put_str(&p, id);
 	put_u64(&p, bytes);
-	int r = h->state == STATE_UP ? say(h, MESSAGE_MAKE_WORKSPACE, &p) : -EAGAIN;
+	int r = say(h, MESSAGE_MAKE_WORKSPACE, &p); /* takes it, sent or not */
 	if (r < 0) {
 		grant(w, r, "the keeper is not there");
 		return;

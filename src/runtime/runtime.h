@@ -42,8 +42,8 @@ struct runtime_listener {
 	 * ours to adopt or to end. */
 	void (*up)(void *ctx, const char (*runs)[RUN_ID_SIZE + 1], size_t n_runs,
 		const char (*workspaces)[WORKSPACE_ID_SIZE + 1], size_t n_workspaces);
-	/* It can not, until the next `up`. Every job is told `lost` after this; so that whoever
-	 * hears that knows that there is no use in starting others. */
+	/* It can not, until the next `up`. Jobs go on, unless they are told `lost`: that comes
+	 * before the next `up`, or when nothing was heard for long. */
 	void (*down)(void *ctx);
 	void *ctx;
 };

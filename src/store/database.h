@@ -62,4 +62,10 @@ bool database_is_in_transaction(const struct database *d);
 size_t database_log_pages(const struct database *d);
 void database_checkpoint(struct database *d);
 
+/* Rows that were changed or deleted are still in the log's file, also after a checkpoint,
+ * until others are written over them: is there anything, and move all that waits and empty the
+ * file. Where a reader from outside is in the way, that is tried again after the next commit. */
+bool database_log_is_used(const struct database *d);
+void database_empty_log(struct database *d);
+
 DEFINE_CLEANUP(struct database, database_close)

@@ -1,8 +1,8 @@
 /* One database file, one connection, one thread. The loop's thread queues operations; the
  * worker takes all that wait, executes them in their order, and posts them back. Commits that
  * follow each other are one transaction, so that the cost of writing is shared, and are not
- * posted before it is over. The log is moved into the file when nobody waits, or when it has
- * grown large all the same. */
+ * posted before it is over. The log is moved into the file and emptied when nobody waits, or
+ * just moved when it has grown large all the same. */
 #include "store/store_sqlite.h"
 
 #include <errno.h>
@@ -19,6 +19,7 @@
 
 #define CHECKPOINT_IDLE_PAGES 256u  /* worth the effort after ... */
 #define CHECKPOINT_IDLE_MS    200   /* ... such a pause, */
+#define CHECKPOINT_REST_MS    2000  /* or of however few, for what rows held before, after this, */
 #define CHECKPOINT_PAGES      8192u /* and due in any case: 16 MiB */
 
 struct sqlite_store {
@@ -89,12 +90,12 @@ static struct timespec after_ms(long ms)
 /* Wait for something to do, under the lock; false when a pause came first. */
 static bool wait_for_work(struct sqlite_store *s)
 {
-	bool is_due = database_log_pages(s->database) >= CHECKPOINT_IDLE_PAGES;
-	struct timespec deadline = after_ms(CHECKPOINT_IDLE_MS);
+	bool is_large = database_log_pages(s->database) >= CHECKPOINT_IDLE_PAGES;
+	struct timespec deadline = after_ms(is_large ? CHECKPOINT_IDLE_MS : CHECKPOINT_REST_MS);
 	int r = 0;
 
 	while (!s->queue.first && !s->is_stopping && r == 0) {
-		if (is_due)
+		if (database_log_is_used(s->database))
 			r = pthread_cond_timedwait(&s->wake, &s->lock, &deadline);
 		else
 			r = pthread_cond_wait(&s->wake, &s->lock);
@@ -108,7 +109,7 @@ static bool take_all(struct sqlite_store *s, struct operations *ret)
 	pthread_mutex_lock(&s->lock);
 	while (!wait_for_work(s)) {
 		pthread_mutex_unlock(&s->lock);
-		database_checkpoint(s->database);
+		database_empty_log(s->database);
 		pthread_mutex_lock(&s->lock);
 	}
 	operations_move(ret, &s->queue);

@@ -5,6 +5,7 @@
 #include <sqlite3.h>
 #include <sys/resource.h>
 
+#include "base/fd.h"
 #include "lib/harness.h"
 
 #define OPEN(name) CLEANUP(harness_freep) struct harness *name = harness_new("sqlite:@/store.db")
@@ -229,6 +230,45 @@ TEST(the_log_does_not_grow_without_end)
 	CHECK(file_size(h, "store.db-wal") < 24 << 20);
 }
 
+static bool file_holds(const struct harness *h, const char *name, const char *text)
+{
+	AUTO_FD fd = openat(h->dir.fd, name, O_RDONLY | O_CLOEXEC);
+	AUTO_FREE char *bytes = NULL;
+	size_t size = 0;
+
+	CHECK(fd >= 0);
+	CHECK_EQ(fd_read_all(fd, 64 << 20, &bytes, &size), 0);
+	return memmem(bytes, size, text, strlen(text));
+}
+
+static bool store_holds(const struct harness *h, const char *text)
+{
+	return file_holds(h, "store.db", text) || file_holds(h, "store.db-wal", text);
+}
+
+/* A short one lies within its page, a long one on pages of its own. */
+TEST(after_a_rest_nothing_is_left_of_what_a_row_held)
+{
+	OPEN(h);
+	AUTO_FREE char *text = malloc(20001);
+	struct run_row short_row = harness_run("a");
+	struct run_row long_row = harness_run("b");
+
+	memset(text, 'x', 20000);
+	memcpy(text + 20000 - 8, "LONGMARK", 9);
+	short_row.request = (char *)"SHORTMARK";
+	long_row.request = text;
+	CHECK_EQ(harness_put(h, &run_table, &short_row), 0);
+	CHECK_EQ(harness_put(h, &run_table, &long_row), 0);
+	CHECK(store_holds(h, "SHORTMARK") && store_holds(h, "LONGMARK"));
+	short_row.request = long_row.request = NULL;
+	CHECK_EQ(harness_put(h, &run_table, &short_row), 0);
+	CHECK_EQ(harness_put(h, &run_table, &long_row), 0);
+	for (int i = 0; i < 200 && file_size(h, "store.db-wal") > 0; i++)
+		usleep(50000);
+	CHECK(!store_holds(h, "SHORTMARK") && !store_holds(h, "LONGMARK"));
+}
+
 TEST(full_sync_writes_as_well)
 {
 	OPEN(h);
@@ -262,4 +302,5 @@ TESTS(UNIT(rows_outlive_the_store), UNIT(a_second_store_is_refused),
 	UNIT(what_is_no_database_is_refused), UNIT(nobody_else_may_read_the_files),
 	UNIT(a_disk_that_refuses_fails_everybody_and_is_forgiven),
 	UNIT(the_log_moves_into_the_file_in_a_pause), UNIT(the_log_does_not_grow_without_end),
-	UNIT(full_sync_writes_as_well), UNIT(no_descriptor_is_left))
+	UNIT(after_a_rest_nothing_is_left_of_what_a_row_held), UNIT(full_sync_writes_as_well),
+	UNIT(no_descriptor_is_left))

@@ -1,0 +1,199 @@
+#include "core/run.h"
+#include "core/service_sample.h"
+
+#define INTERACTIVE "{\"base_image\":\"host\",\"command\":[\"cat\"],\"interactive\":true%s}"
+
+/* A run that somebody types into. */
+static struct run *typed_into(struct sample *m, const char *more)
+{
+	char body[256];
+
+	(void)snprintf(body, sizeof(body), INTERACTIVE, more);
+	struct run *run = sample_run(m, body);
+	job_started(sample_job(0));
+	job_running(sample_job(0));
+	CHECK(!sample_job(0)->stdin_is_closed);
+	return run;
+}
+
+/* What the guest can read now. */
+static size_t heard(char *buf, size_t size)
+{
+	int fd = sample_job(0)->ends[CHANNEL_STDIN];
+
+	CHECK_EQ(fd_set_nonblock(fd, true), 0);
+	ssize_t n = read(fd, buf, size - 1);
+	buf[n > 0 ? n : 0] = '\0';
+	return n > 0 ? (size_t)n : 0;
+}
+
+/* End it, and return its frames; the caller frees them. */
+static char *end_and_read(struct sample *m, struct run *run)
+{
+	char id[UUID_SIZE + 1];
+	struct run_row row = { 0 };
+
+	memcpy(id, run->row.id, sizeof(id));
+	job_ends(sample_job(0), REASON_EXIT_CODE_0, 0);
+	sample_await_end(m, id, &row);
+	row_fini(&run_table, &row);
+	return sample_frames(m, "alice", id);
+}
+
+TEST(what_is_typed_arrives_and_the_end_as_well)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct run *run = typed_into(&m, "");
+	char buf[64];
+
+	run_input_write(run, "hello", 5);
+	run_input_write(run, "", 0);
+	CHECK_EQ(heard(buf, sizeof(buf)), 5);
+	CHECK_STR(buf, "hello");
+	run_input_close(run);
+	CHECK(sample_job(0)->stdin_is_closed); /* the keeper's duplicate, too */
+	CHECK_EQ(read(sample_job(0)->ends[CHANNEL_STDIN], buf, 1), 0);
+	run_input_write(run, "late", 4);
+	run_input_close(run);
+	AUTO_FREE char *frames = end_and_read(&m, run);
+	CHECK(strstr(frames, "truncated") == NULL);
+	sample_remove(&m);
+}
+
+/* Frame, then rate, then total: each takes from what the one before left. */
+TEST(limits_are_applied_in_order_and_told)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct run *run = typed_into(&m, ",\"stdin_max_frame_bytes\":8,\"stdin_bps\":6,"
+					 "\"stdin_max_bytes\":4");
+	char buf[64];
+
+	CHECK_EQ(run->input.max_frame_bytes, 8);
+	run_input_write(run, "0123456789", 10);
+	CHECK_EQ(heard(buf, sizeof(buf)), 4);
+	CHECK_STR(buf, "0123");
+	CHECK(run->input.fd < 0); /* the total is used up */
+	CHECK(sample_job(0)->stdin_is_closed);
+	AUTO_FREE char *frames = end_and_read(&m, run);
+	CHECK(sample_in_order(frames, "stdin_frame_cap", "stdin_rate",
+		"\"truncated\",\"reason\":\"stdin_cap\"", "\"event\":\"stdin_closed\"", NULL));
+	sample_remove(&m);
+}
+
+TEST(what_comes_too_fast_is_dropped_whole)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct run *run = typed_into(&m, ",\"stdin_bps\":5");
+	char buf[64];
+
+	run_input_write(run, "12345", 5);
+	run_input_write(run, "67890", 5); /* nothing of it is within the rate */
+	run_input_write(run, "abcde", 5);
+	CHECK_EQ(heard(buf, sizeof(buf)), 5);
+	CHECK_STR(buf, "12345");
+	CHECK(run->input.fd >= 0);
+	AUTO_FREE char *frames = end_and_read(&m, run);
+	CHECK(strstr(frames, "stdin_rate") != NULL);
+	CHECK(strstr(frames, "stdin_closed") == NULL);
+	sample_remove(&m);
+}
+
+TEST(the_frames_about_it_are_limited)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct run *run = typed_into(&m, ",\"stdin_max_frame_bytes\":1");
+
+	for (int i = 0; i < 1500; i++)
+		run_input_write(run, "ab", 2);
+	CHECK_EQ(stream_last_seq(run->stream), 1 + 1000);
+	AUTO_FREE char *frames = end_and_read(&m, run);
+	CHECK(strstr(frames, "stdin_frame_cap") != NULL);
+	sample_remove(&m);
+}
+
+/* A guest that does not read gets it all when it does, in order, and then the end. */
+TEST(what_the_guest_does_not_read_waits)
+{
+	SAMPLE(m);
+	m.settings.stdin_bps = m.settings.stdin_max_bytes = 1 << 20;
+	m.settings.stdin_max_frame_bytes = 1 << 20;
+	sample_open(&m);
+	struct run *run = typed_into(&m, "");
+	AUTO_FREE char *all = xcalloc(1, 300000);
+	AUTO_FREE char *back = xcalloc(1, 300000);
+	size_t n = 0;
+
+	for (size_t i = 0; i < 300000; i++)
+		all[i] = (char)('a' + i % 23);
+	run_input_write(run, all, 200000);
+	run_input_write(run, all + 200000, 100000);
+	run_input_close(run);
+	CHECK(!sample_job(0)->stdin_is_closed); /* not before it is there */
+	int fd = sample_job(0)->ends[CHANNEL_STDIN];
+	CHECK_EQ(fd_set_nonblock(fd, true), 0);
+	for (ssize_t got = -1; got != 0;) {
+		got = read(fd, back + n, 300000 - n + (n == 300000));
+		n += got > 0 ? (size_t)got : 0;
+		sample_turn(&m);
+	}
+	CHECK_EQ(n, 300000);
+	CHECK_MEM(all, back, n);
+	CHECK(sample_job(0)->stdin_is_closed);
+	AUTO_FREE char *frames = end_and_read(&m, run);
+	sample_remove(&m);
+}
+
+TEST(a_guest_that_hangs_up_is_not_written_to)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct run *run = typed_into(&m, "");
+
+	close_fdp(&sample_job(0)->ends[CHANNEL_STDIN]);
+	run_input_write(run, "x", 1);
+	CHECK(run->input.fd < 0);
+	AUTO_FREE char *frames = end_and_read(&m, run);
+	sample_remove(&m);
+}
+
+TEST(it_is_closed_when_nobody_types)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct run *run = typed_into(&m, ",\"stdin_idle_timeout_sec\":3");
+	uint64_t now = run->input.last_ns;
+
+	run_input_tick(run, now + UINT64_C(2900000000));
+	CHECK(run->input.fd >= 0);
+	run_input_tick(run, now + UINT64_C(3000000000));
+	CHECK(run->input.fd < 0);
+	CHECK(sample_job(0)->stdin_is_closed);
+	AUTO_FREE char *frames = end_and_read(&m, run);
+	CHECK(sample_in_order(frames, "\"truncated\",\"reason\":\"stdin_idle\"",
+		"\"event\":\"stdin_closed\",\"data\":{\"reason\":\"stdin_idle\"}", NULL));
+	sample_remove(&m);
+}
+
+TEST(a_run_may_end_with_input_pending)
+{
+	SAMPLE(m);
+	m.settings.stdin_bps = m.settings.stdin_max_frame_bytes = 1 << 20;
+	sample_open(&m);
+	struct run *run = typed_into(&m, "");
+	AUTO_FREE char *all = xcalloc(1, 200000);
+
+	run_input_write(run, all, 200000);
+	CHECK(run->input.n_pending > 0);
+	AUTO_FREE char *frames = end_and_read(&m, run);
+	CHECK(strstr(frames, "exit_code_0") != NULL);
+	sample_remove(&m);
+}
+
+TESTS(UNIT(what_is_typed_arrives_and_the_end_as_well), UNIT(limits_are_applied_in_order_and_told),
+	UNIT(what_comes_too_fast_is_dropped_whole), UNIT(the_frames_about_it_are_limited),
+	UNIT(what_the_guest_does_not_read_waits), UNIT(a_guest_that_hangs_up_is_not_written_to),
+	UNIT(it_is_closed_when_nobody_types), UNIT(a_run_may_end_with_input_pending))

@@ -1,0 +1,549 @@
+#include "core/service.h"
+
+#include "core/service_sample.h"
+
+static void free_row(struct run_row *row)
+{
+	row_fini(&run_table, row);
+}
+
+/* --- directories --- */
+
+TEST(a_runs_directory_is_made_once_and_found)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	AUTO_FD made = -1;
+	AUTO_FD found = -1;
+	int none = -7;
+
+	CHECK_EQ(service_open_run_dir(m.service, "alice", "x", false, &none), -ENOENT);
+	CHECK_EQ(none, -7);
+	CHECK_EQ(service_open_run_dir(m.service, "alice", "x", true, &made), 0);
+	CHECK_EQ(service_open_run_dir(m.service, "alice", "y", false, &none), -ENOENT);
+	CHECK_EQ(service_open_run_dir(m.service, "alice", "x", false, &found), 0);
+	scratch_write(made, "f", "text");
+	CHECK(scratch_holds(found, "f", "text"));
+	AUTO_FREE char *path = service_path(m.service, "alice/runs/x/f");
+	CHECK(scratch_holds(AT_FDCWD, path, "text"));
+	sample_remove(&m);
+}
+
+/* --- coming back --- */
+
+/* In a file, since a memory does not survive. */
+static void use_sqlite(struct sample *m)
+{
+	(void)snprintf(m->store, sizeof(m->store), "sqlite:%s/store.db", m->dir.path);
+}
+
+/* The server ends, and another begins; the keeper stays as it was. */
+static void restart(struct sample *m)
+{
+	sample_shut(m);
+	sample_reset_host();
+	sample_open_down(m);
+}
+
+static void to_hex(const char *id, char hex[1][RUN_ID_SIZE + 1])
+{
+	uuid_to_hex(id, hex[0]);
+}
+
+TEST(a_run_that_the_keeper_knows_goes_on)
+{
+	SAMPLE(m);
+	use_sqlite(&m);
+	sample_open(&m);
+	char id[UUID_SIZE + 1];
+	char hex[1][RUN_ID_SIZE + 1];
+	CLEANUP(free_row) struct run_row row = { 0 };
+
+	memcpy(id, sample_run(&m, NULL)->row.id, sizeof(id));
+	to_hex(id, hex);
+	job_started(sample_job(0));
+	job_running(sample_job(0));
+	job_writes(sample_job(0), CHANNEL_STDOUT, "before ");
+	sample_settle(&m);
+	restart(&m);
+	CHECK(run_find(m.service, id, NULL) != NULL);
+	CHECK_EQ(m.service->n_runs, 1);
+	sample_up((const char(*)[RUN_ID_SIZE + 1]) hex, 1, NULL, 0);
+	CHECK_EQ(sample_host.n_jobs, 1);
+	CHECK(sample_job(0)->is_adopted);
+	CHECK_EQ(m.service->queue.n_active, 1);
+	job_started(sample_job(0));
+	job_running(sample_job(0));
+	job_writes(sample_job(0), CHANNEL_STDOUT, "and after");
+	job_ends(sample_job(0), REASON_EXIT_CODE_0, 0);
+	sample_await_end(&m, id, &row);
+	CHECK_STR(row.phase, "completed");
+	CHECK_EQ(row.log_bytes, 16);
+	AUTO_FREE char *frames = sample_frames(&m, "alice", id);
+	CHECK(sample_in_order(frames, "\"event\":\"start\"", "before ", "and after", "end", NULL));
+	CHECK(!sample_in_order(frames, "\"event\":\"start\"", "\"event\":\"start\"", NULL));
+	CHECK_EQ(sample_host.n_discarded, 0);
+	sample_remove(&m);
+}
+
+/* The keeper that was asked is still there, and keeps what it was told until that is
+ * acknowledged: so it was never told, and the run begins now. */
+TEST(a_run_that_the_same_keeper_does_not_know_never_began)
+{
+	SAMPLE(m);
+	use_sqlite(&m);
+	sample_open(&m);
+	char id[UUID_SIZE + 1];
+
+	memcpy(id, sample_run(&m, NULL)->row.id, sizeof(id));
+	restart(&m);
+	sample_up(NULL, 0, NULL, 0);
+	SAMPLE_UNTIL(&m, sample_host.n_jobs == 1);
+	CHECK(!sample_job(0)->is_adopted);
+	CHECK_STR(sample_job(0)->argv, "true");
+	CHECK_STR(run_find(m.service, id, NULL)->row.phase, "starting");
+	sample_remove(&m);
+}
+
+TEST(a_run_of_another_keeper_is_lost)
+{
+	SAMPLE(m);
+	use_sqlite(&m);
+	sample_open(&m);
+	char id[UUID_SIZE + 1];
+	CLEANUP(free_row) struct run_row row = { 0 };
+
+	memcpy(id, sample_run(&m, NULL)->row.id, sizeof(id));
+	restart(&m);
+	memset(sample_host.instance, 'b', KEEPER_ID_SIZE);
+	sample_up(NULL, 0, NULL, 0);
+	sample_await_end(&m, id, &row);
+	CHECK_STR(row.reason_code, "infrastructure_error");
+	CHECK_EQ(sample_host.n_jobs, 0);
+	sample_remove(&m);
+}
+
+TEST(what_waited_is_executed_in_the_same_order_whatever_the_keeper)
+{
+	SAMPLE(m);
+	use_sqlite(&m);
+	m.settings.max_concurrent_runs = 1;
+	sample_open(&m);
+
+	(void)sample_run(&m, NULL);
+	for (char c = '1'; c <= '3'; c++) {
+		char body[64];
+
+		(void)snprintf(
+			body, sizeof(body), "{\"base_image\":\"host\",\"command\":[\"%c\"]}", c);
+		(void)sample_run(&m, body);
+	}
+	job_started(sample_job(0));
+	restart(&m);
+	memset(sample_host.instance, 'b', KEEPER_ID_SIZE);
+	sample_up(NULL, 0, NULL, 0);
+	for (size_t i = 0; i < 3; i++) {
+		const char name[] = { (char)('1' + i), '\0' };
+
+		SAMPLE_UNTIL(&m, sample_host.n_jobs == i + 1);
+		CHECK_STR(sample_job(i)->argv, name);
+		job_started(sample_job(i));
+		job_ends(sample_job(i), REASON_EXIT_CODE_0, 0);
+	}
+	SAMPLE_UNTIL(&m, m.service->n_runs == 0);
+	sample_remove(&m);
+}
+
+TEST(what_the_keeper_holds_and_nobody_knows_is_discarded)
+{
+	SAMPLE(m);
+	char runs[1][RUN_ID_SIZE + 1] = { "00112233445566778899aabbccddeeff" };
+	char spaces[1][WORKSPACE_ID_SIZE + 1] = { "ffeeddccbbaa99887766554433221100" };
+
+	sample_open_down(&m);
+	sample_up((const char(*)[RUN_ID_SIZE + 1]) runs, 1,
+		(const char(*)[WORKSPACE_ID_SIZE + 1]) spaces, 1);
+	CHECK_EQ(sample_host.n_discarded, 1);
+	CHECK_STR(sample_host.discarded[0], runs[0]);
+	CHECK_EQ(sample_host.n_dropped, 1);
+	CHECK_STR(sample_host.dropped[0], spaces[0]);
+	sample_remove(&m);
+}
+
+/* A connection may break without the keeper: what we gave up must not go on there. */
+TEST(what_was_called_lost_is_discarded_when_it_is_found_again)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct run *run = sample_run(&m, NULL);
+	char hex[1][RUN_ID_SIZE + 1];
+
+	to_hex(run->row.id, hex);
+	job_started(sample_job(0));
+	sample_down();
+	sample_up((const char(*)[RUN_ID_SIZE + 1]) hex, 1, NULL, 0);
+	CHECK_EQ(sample_host.n_discarded, 1);
+	SAMPLE_UNTIL(&m, m.service->n_runs == 0);
+	sample_remove(&m);
+}
+
+TEST(a_run_whose_turn_is_being_stored_when_the_keeper_changes_begins_once)
+{
+	SAMPLE(m);
+	m.settings.max_concurrent_runs = 1;
+	sample_open(&m);
+	(void)sample_run(&m, NULL);
+	struct run *second = sample_run(&m, NULL);
+
+	job_started(sample_job(0));
+	job_ends(sample_job(0), REASON_EXIT_CODE_0, 0);
+	CHECK(second->holds_slot && !second->job);
+	sample_down();
+	sample_up(NULL, 0, NULL, 0);
+	sample_settle(&m);
+	CHECK_EQ(sample_host.n_jobs, 2);
+	CHECK_EQ(m.service->queue.n_waiting, 0);
+	CHECK_EQ(m.service->queue.n_active, 1);
+	sample_remove(&m);
+}
+
+TEST(runs_wait_while_there_is_no_keeper)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	sample_down();
+	struct run *run = sample_run(&m, NULL);
+
+	CHECK_STR(run->row.phase, "queued");
+	sample_up(NULL, 0, NULL, 0);
+	SAMPLE_UNTIL(&m, sample_host.n_jobs == 1);
+	CHECK_STR(run->row.phase, "starting");
+	sample_remove(&m);
+}
+
+/* The keeper goes just before it is asked: nothing was executed, and it is asked again. */
+TEST(a_start_that_finds_no_keeper_waits_again)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	sample_host.is_up = false; /* and the service has not heard of it yet */
+	struct run *run = sample_run(&m, NULL);
+
+	CHECK_STR(run->row.phase, "queued");
+	CHECK_EQ(m.service->queue.n_waiting, 1);
+	CHECK_EQ(m.service->queue.n_active, 0);
+	sample_down();
+	sample_up(NULL, 0, NULL, 0);
+	SAMPLE_UNTIL(&m, sample_host.n_jobs == 1);
+	sample_remove(&m);
+}
+
+TEST(damaged_output_does_not_keep_a_run_from_being_adopted)
+{
+	SAMPLE(m);
+	use_sqlite(&m);
+	sample_open(&m);
+	char id[UUID_SIZE + 1];
+	char hex[1][RUN_ID_SIZE + 1];
+	AUTO_FD dir = -1;
+	CLEANUP(free_row) struct run_row row = { 0 };
+
+	memcpy(id, sample_run(&m, NULL)->row.id, sizeof(id));
+	to_hex(id, hex);
+	CHECK_EQ(service_open_run_dir(m.service, "alice", id, false, &dir), 0);
+	sample_shut(&m);
+	sample_reset_host();
+	scratch_write(dir, "index", "this is no index at all, and long enough to be read as one");
+	sample_open_down(&m);
+	sample_up((const char(*)[RUN_ID_SIZE + 1]) hex, 1, NULL, 0);
+	job_started(sample_job(0));
+	job_running(sample_job(0));
+	job_writes(sample_job(0), CHANNEL_STDOUT, "text");
+	job_ends(sample_job(0), REASON_EXIT_CODE_0, 0);
+	sample_await_end(&m, id, &row);
+	CHECK_STR(row.reason_code, "exit_code_0");
+	CHECK_EQ(row.log_bytes, 4); /* what came after that is kept */
+	AUTO_FREE char *frames = sample_frames(&m, "alice", id);
+	CHECK(sample_in_order(frames, "output_lost", "text", "\"event\":\"end\"", NULL));
+	sample_remove(&m);
+}
+
+/* --- failures of the store --- */
+
+/* Nothing is opened, or taken for nobody's, before the store has told all. */
+TEST(a_store_that_can_not_be_read_is_asked_again)
+{
+	for (int n = 1; n <= 2; n++) {
+		SAMPLE(m);
+		struct sample_answer a;
+		struct err err = { 0 };
+		char data[128];
+		struct service_options options = {
+			.loop = &m.loop,
+			.settings = &m.settings,
+			.root = m.dir.path,
+			.data_dir = data,
+			.runtime = &sample_runtime,
+			.store = m.store,
+		};
+
+		(void)snprintf(m.store, sizeof(m.store), "fault:%d:memory:", n);
+		(void)snprintf(data, sizeof(data), "%s/data", m.dir.path);
+		CHECK_EQ(service_open(&options, &m.service, &err), 0);
+		sample_settle(&m);
+		CHECK(!sample_host.is_open);
+		sample_ask(&m, &a, "alice", NULL, SAMPLE_BODY);
+		SAMPLE_UNTIL(&m, a.n);
+		CHECK_EQ(a.status, 503);
+		SAMPLE_UNTIL(&m, sample_host.is_open);
+		sample_up(NULL, 0, NULL, 0);
+		CHECK(sample_run(&m, NULL)->job != NULL);
+		sample_remove(&m);
+	}
+}
+
+#define RICH                                                                                       \
+	"{\"base_image\":\"host\",\"command\":[\"true\"],\"capture_patterns\":[\"*\"],"            \
+	"\"files\":[{\"path\":\"a\",\"content_b64\":\"aGVsbG8=\"}]}"
+
+/* Let the job of a run do what jobs do, if it has one that is not over. */
+static void live(struct sample *m, size_t n)
+{
+	if (sample_host.n_jobs <= n || sample_job(n)->is_released)
+		return;
+	struct job *j = sample_job(n);
+	job_started(j);
+	sample_turn(m);
+	if (j->is_released)
+		return;
+	job_running(j);
+	job_writes(j, CHANNEL_STDOUT, "x");
+	job_ends(j, REASON_EXIT_CODE_0, 0);
+}
+
+/* Two runs with keys, one after the other in the queue, while one call of the store fails.
+ * Whatever that is: both are answered once, nothing is left, and a run that is said to be
+ * completed was executed. */
+static unsigned with_fault(int n)
+{
+	SAMPLE(m);
+	struct sample_answer a, b;
+	unsigned n_failed = 0;
+
+	(void)snprintf(m.store, sizeof(m.store), "fault:%d:memory:", n);
+	m.settings.max_concurrent_runs = 1;
+	m.settings.cpu_sec_per_day = 1000000;
+	sample_open(&m);
+	sample_ask(&m, &a, "alice", "k1", RICH);
+	sample_ask(&m, &b, "alice", "k2", RICH);
+	SAMPLE_UNTIL(&m, a.n && b.n);
+	n_failed = (a.status == 503) + (b.status == 503);
+	for (size_t i = 0; i < 2; i++) {
+		sample_settle(&m);
+		live(&m, i);
+	}
+	SAMPLE_UNTIL(&m, m.service->n_runs == 0);
+	CHECK_EQ(a.n, 1);
+	CHECK_EQ(b.n, 1);
+	CHECK_EQ(m.service->queue.n_active, 0);
+	CHECK_EQ(m.service->queue.n_waiting, 0);
+	CHECK_EQ(m.service->n_pending, 0);
+	CHECK(m.service->claims == NULL);
+	const char *ids[] = { a.id, b.id };
+	for (size_t i = 0; i < 2; i++) {
+		CLEANUP(free_row) struct run_row row = { 0 };
+		char hex[RUN_ID_SIZE + 1];
+		bool was_executed = false;
+
+		if (!ids[i][0] || sample_stored(&m, ids[i], &row) < 0)
+			continue;
+		CHECK(row.finished_at != NULL);
+		uuid_to_hex(ids[i], hex);
+		for (const struct job *j = sample_host.jobs; j; j = j->next)
+			was_executed |= j->is_over && streq(j->id, hex);
+		CHECK_EQ(was_executed, streq(row.phase, "completed"));
+	}
+	sample_remove(&m);
+	return n_failed;
+}
+
+TEST(whichever_call_of_the_store_fails_everybody_is_answered)
+{
+	unsigned n_failed = 0;
+
+	for (int n = 3; n <= 24; n++)
+		n_failed += with_fault(n);
+	CHECK(n_failed >= 6); /* keys, quotas twice, rows: of each run */
+}
+
+/* A run whose row could not be stored is killed, though a thread still feeds it. */
+TEST(a_run_that_is_not_stored_is_ended_and_freed_when_its_thread_is_done)
+{
+	SAMPLE(m);
+	AUTO_FREE char *big = xcalloc(1, 1 << 20);
+	struct sample_answer a;
+
+	(void)snprintf(m.store, sizeof(m.store), "fault:3:memory:");
+	sample_open(&m);
+	memset(big, 'A', 900 << 10);
+	AUTO_JSON *json = json_pack("{s:s,s:[s],s:[{s:s,s:s}]}", "base_image", "host", "command",
+		"cat", "files", "path", "a", "content_b64", big);
+	AUTO_FREE char *text = json_dumps(json, 0);
+	sample_ask(&m, &a, "alice", NULL, text);
+	CHECK_EQ(a.n, 0);
+	CHECK_EQ(sample_host.n_jobs, 1);
+	job_started(sample_job(0));
+	SAMPLE_UNTIL(&m, a.n);
+	CHECK_EQ(a.status, 503);
+	CHECK(sample_job(0)->is_released);
+	CHECK_EQ(m.service->n_runs, 1); /* the thread has its files */
+	job_closes(sample_job(0));
+	SAMPLE_UNTIL(&m, m.service->n_runs == 0);
+	CHECK_EQ(m.service->queue.n_active, 0);
+	sample_remove(&m);
+}
+
+/* --- ending --- */
+
+static void on_drained(void *ctx)
+{
+	++*(unsigned *)ctx;
+}
+
+TEST(draining_waits_for_what_runs_but_not_for_what_waits)
+{
+	SAMPLE(m);
+	m.settings.max_concurrent_runs = 1;
+	sample_open(&m);
+	unsigned n = 0;
+	struct sample_answer a;
+
+	(void)sample_run(&m, NULL);
+	(void)sample_run(&m, NULL);
+	service_drain(m.service, on_drained, &n);
+	sample_ask(&m, &a, "alice", NULL, SAMPLE_BODY);
+	SAMPLE_UNTIL(&m, a.n);
+	CHECK_STR(a.code, "shutting_down");
+	sample_settle(&m);
+	CHECK_EQ(n, 0);
+	job_started(sample_job(0));
+	job_ends(sample_job(0), REASON_EXIT_CODE_0, 0);
+	SAMPLE_UNTIL(&m, n == 1);
+	CHECK_EQ(sample_host.n_jobs, 1); /* the second is the next server's */
+	sample_settle(&m);
+	CHECK_EQ(n, 1);
+	sample_remove(&m);
+}
+
+TEST(draining_does_not_wait_for_ever)
+{
+	SAMPLE(m);
+	m.settings.drain_sec = 0;
+	sample_open(&m);
+	unsigned n = 0;
+
+	(void)sample_run(&m, NULL);
+	service_drain(m.service, on_drained, &n);
+	SAMPLE_UNTIL(&m, n == 1);
+	CHECK_EQ(m.service->n_runs, 1);
+	sample_remove(&m);
+}
+
+/* Threads write into a box that does not read, the store is asked, output comes: and the
+ * server ends. What was accepted is found by the next one. */
+TEST(closing_in_the_middle_of_everything_loses_nothing)
+{
+	SAMPLE(m);
+	AUTO_FREE char *big = xcalloc(1, 1 << 20);
+	struct sample_answer a;
+	char id[UUID_SIZE + 1];
+
+	use_sqlite(&m);
+	sample_open(&m);
+	memset(big, 'A', 900 << 10);
+	AUTO_JSON *json =
+		json_pack("{s:s,s:[s],s:[{s:s,s:s}],s:[s]}", "base_image", "host", "command", "cat",
+			"files", "path", "a", "content_b64", big, "capture_patterns", "*");
+	AUTO_FREE char *text = json_dumps(json, 0);
+	memcpy(id, sample_run(&m, text)->row.id, sizeof(id));
+	job_started(sample_job(0));
+	job_running(sample_job(0));
+	job_writes(sample_job(0), CHANNEL_STDOUT, "half");
+	sample_ask(&m, &a, "alice", "k", RICH);
+	sample_shut(&m);
+	CHECK_EQ(a.n, 1); /* answered, one way or the other */
+	sample_answer_fini(&a);
+	sample_reset_host();
+	sample_open_down(&m);
+	CHECK(run_find(m.service, id, NULL) != NULL);
+	sample_remove(&m);
+}
+
+/* The end of a run is under way: its files are being unpacked, or that is being stored. */
+TEST(closing_while_a_run_ends_leaves_its_end_to_the_next)
+{
+	for (int turns = 0; turns < 6; turns++) {
+		SAMPLE(m);
+		use_sqlite(&m);
+		sample_open(&m);
+		char id[UUID_SIZE + 1];
+		CLEANUP(free_row) struct run_row row = { 0 };
+
+		memcpy(id,
+			sample_run(&m, "{\"base_image\":\"host\",\"command\":[\"true\"],"
+				       "\"capture_patterns\":[\"*\"]}")
+				->row.id,
+			sizeof(id));
+		job_started(sample_job(0));
+		job_ends(sample_job(0), REASON_EXIT_CODE_0, 0);
+		for (int i = 0; i < turns; i++)
+			(void)uv_run(&m.loop, UV_RUN_NOWAIT);
+		sample_shut(&m);
+		bool was_released = sample_job(0)->is_released;
+		sample_reset_host();
+		sample_open_down(&m);
+		CHECK_EQ(sample_stored(&m, id, &row), 0);
+		/* Released only if stored; it may be stored and not released. */
+		CHECK(!was_released || streq(row.phase, "completed"));
+		CHECK(streq(row.phase, "completed") || run_find(m.service, id, NULL) != NULL);
+		sample_remove(&m);
+	}
+}
+
+TEST(a_service_that_can_not_be_opened_says_why)
+{
+	SAMPLE(m);
+	struct err err = { 0 };
+	struct service *s = NULL;
+	char path[128];
+	struct service_options options = { .loop = &m.loop, .settings = &m.settings, .root = "/" };
+
+	scratch_write(m.dir.fd, "file", "");
+	(void)snprintf(path, sizeof(path), "%s/file/data", m.dir.path);
+	options.data_dir = path;
+	CHECK(service_open(&options, &s, &err) < 0);
+	CHECK(s == NULL && err.text[0]);
+	(void)snprintf(path, sizeof(path), "%s/data", m.dir.path);
+	options.store = "nothing:";
+	CHECK_EQ(service_open(&options, &s, &err), -EINVAL);
+	CHECK(strstr(err.text, "unknown store") != NULL);
+	sample_remove(&m);
+}
+
+TESTS(UNIT(a_runs_directory_is_made_once_and_found), UNIT(a_run_that_the_keeper_knows_goes_on),
+	UNIT(a_run_that_the_same_keeper_does_not_know_never_began),
+	UNIT(a_run_of_another_keeper_is_lost),
+	UNIT(what_waited_is_executed_in_the_same_order_whatever_the_keeper),
+	UNIT(what_the_keeper_holds_and_nobody_knows_is_discarded),
+	UNIT(what_was_called_lost_is_discarded_when_it_is_found_again),
+	UNIT(a_run_whose_turn_is_being_stored_when_the_keeper_changes_begins_once),
+	UNIT(runs_wait_while_there_is_no_keeper), UNIT(a_start_that_finds_no_keeper_waits_again),
+	UNIT(damaged_output_does_not_keep_a_run_from_being_adopted),
+	UNIT(a_store_that_can_not_be_read_is_asked_again),
+	UNIT(whichever_call_of_the_store_fails_everybody_is_answered),
+	UNIT(a_run_that_is_not_stored_is_ended_and_freed_when_its_thread_is_done),
+	UNIT(draining_waits_for_what_runs_but_not_for_what_waits),
+	UNIT(draining_does_not_wait_for_ever),
+	UNIT(closing_in_the_middle_of_everything_loses_nothing),
+	UNIT(closing_while_a_run_ends_leaves_its_end_to_the_next),
+	UNIT(a_service_that_can_not_be_opened_says_why))
