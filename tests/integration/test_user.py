@@ -1,0 +1,78 @@
+"""`belljar user`: who may use a server, when more than one."""
+import re
+import stat
+
+import pytest
+
+OURS = 125  # the exit status of a refusal
+KEY = re.compile(r"bj_[A-Za-z0-9_-]{43}\n")
+
+
+@pytest.fixture
+def user(belljar):
+    def run(*argv, env=None, **options):
+        env = {"BELLJAR_ROOT": str(belljar.home / "state"), **(env or {})}
+        return belljar.run("user", *argv, env=env, **options)
+
+    return run
+
+
+def test_who_is_added_is_listed_until_removed(user):
+    alice = user("add", "alice", "--admin")
+    bob = user("add", "bob")
+    assert KEY.fullmatch(alice.stdout) and KEY.fullmatch(bob.stdout)
+    assert alice.stdout != bob.stdout
+    assert [line.split() for line in user("list").stdout.splitlines()] == [
+        ["alice", "admin"], ["bob", "user"]]
+    assert user("remove", "alice").returncode == 0
+    assert user("list").stdout.split() == ["bob", "user"]
+
+
+def test_the_file_holds_no_key_and_is_closed(user, belljar):
+    path = belljar.home / "own"
+    key = user("add", "alice", "--file", path).stdout.strip()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert key not in path.read_text()
+    assert path.read_text().startswith("alice user sha256$")
+    assert user("list", env={"SANDBOX_USERS_FILE": str(path)}).stdout.startswith("alice ")
+
+
+@pytest.mark.parametrize("argv, why", [
+    ((), "needs a verb"),
+    (("ad", "x"), "did you mean 'add'?"),
+    (("add",), "needs a name"),
+    (("add", "Alice"), "'Alice' can not be a user's name"),
+    (("add", "../x"), "can not be a user's name"),
+    (("add", "images"), "can not be a user's name"),
+    (("add", "a", "b"), "one argument too many"),
+    (("list", "a"), "takes no name"),
+    (("list", "--admin"), "no option --admin"),
+    (("remove", "nobody"), "no user 'nobody'"),
+    (("list", "--file", "/nowhere/users"), "/nowhere/users"),
+])
+def test_what_makes_no_sense_is_refused(user, argv, why):
+    done = user(*argv)
+    assert done.returncode == OURS
+    assert why in done.stderr
+    assert not done.stdout
+
+
+def test_a_second_user_of_that_name_is_refused(user):
+    assert user("add", "alice").returncode == 0
+    again = user("add", "alice", "--admin")
+    assert again.returncode == OURS and "there already" in again.stderr
+    assert user("list").stdout.split() == ["alice", "user"]
+
+
+def test_a_file_that_others_can_read_is_refused(user, belljar):
+    path = belljar.file("users", mode=0o644)
+    done = user("add", "alice", "--file", path)
+    assert done.returncode == OURS and "chmod 600" in done.stderr
+    assert path.read_text() == ""
+
+
+def test_a_key_that_nobody_saw_is_not_added(user):
+    with open("/dev/full", "w", encoding="ascii") as full:
+        done = user("add", "alice", stdout=full)
+    assert done.returncode == OURS
+    assert user("list").stdout == ""
