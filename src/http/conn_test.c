@@ -229,7 +229,7 @@ TEST(a_head_request_gets_no_body)
 		fd, "HEAD /tell/1 HTTP/1.1\r\n" HOST "\r\nGET /tell/1 HTTP/1.1\r\n" HOST "\r\n");
 	client_read_response(fd, false, &r);
 	CHECK_EQ(r.status, 200);
-	CHECK(atoi(response_find(&r, "\r\nContent-Length")) > 10);
+	CHECK(response_number(&r, "\r\nContent-Length") > 10);
 	client_read_response(fd, true, &r);
 	CHECK(strstr(r.body, "GET"));
 }
@@ -298,7 +298,7 @@ TEST(a_head_that_is_too_large_is_refused)
 	memset(at, 'x', HTTP_HEADERS_MAX);
 	client_ask(&s, request, &r); /* its end never came */
 	CHECK_EQ(r.status, 431);
-	(void)strcpy(at + HTTP_HEADERS_MAX, "\r\n\r\n");
+	(void)stpcpy(at + HTTP_HEADERS_MAX, "\r\n\r\n");
 	client_ask(&s, request, &r);
 	CHECK_EQ(r.status, 431);
 }
@@ -360,7 +360,7 @@ TEST(who_is_slow_is_told)
 	AUTO_FD body = client_connect(&s);
 	RESPONSE(r);
 
-	client_send(head, "GET /te");
+	client_send(head, "GET /tell");
 	client_send(body, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 5\r\n\r\nab");
 	client_read_response(head, true, &r);
 	CHECK_EQ(r.status, 408);

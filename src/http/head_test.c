@@ -142,12 +142,12 @@ TEST(there_are_limits)
 
 	char *at = stpcpy(long_target, "GET /");
 	memset(at, 'x', HEAD_TARGET_MAX);
-	(void)strcpy(at + HEAD_TARGET_MAX, " HTTP/1.1\r\nHost: x\r\n\r\n");
+	(void)stpcpy(at + HEAD_TARGET_MAX, " HTTP/1.1\r\nHost: x\r\n\r\n");
 	CHECK_EQ(parse(long_target, &h), 414);
 	at = stpcpy(many, GET);
 	for (unsigned i = 0; i < HEAD_FIELDS_MAX; i++)
 		at = stpcpy(at, "A: b\r\n");
-	(void)strcpy(at, "\r\n");
+	(void)stpcpy(at, "\r\n");
 	CHECK_EQ(parse(many, &h), 431);
 }
 

@@ -6,6 +6,7 @@
 #include "http/listen.h"
 #include "http/sample.h"
 #include "lib/scratch.h"
+#include "lib/shell.h"
 #include "lib/test.h"
 
 static void handle_hello(struct exchange *x)
@@ -88,15 +89,6 @@ TEST(a_server_that_can_not_start_says_why)
 	check_failure(o, -EINVAL, "'x'");
 }
 
-static int run(const char *command, char *ret, size_t size)
-{
-	FILE *f = popen(command, "r");
-	size_t n = f ? fread(ret, 1, size - 1, f) : 0;
-
-	ret[n] = '\0';
-	return f ? pclose(f) : -1;
-}
-
 TEST(tls_is_served)
 {
 	SCRATCH(dir);
@@ -111,7 +103,7 @@ TEST(tls_is_served)
 		"openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost -days 2 -keyout %s "
 		"-out %s 2>&1",
 		key, cert);
-	if (run(command, out, sizeof(out)) != 0)
+	if (shell_run(command, out, sizeof(out)) != 0)
 		SKIP("the openssl command is not installed");
 	SAMPLE(s, .routes = tables, .tls_cert = cert, .tls_key = key);
 	(void)snprintf(command, sizeof(command),
@@ -119,7 +111,7 @@ TEST(tls_is_served)
 		"openssl s_client -quiet -CAfile %s -verify_return_error -connect 127.0.0.1:%u "
 		"2>/dev/null",
 		cert, http_port(s.server));
-	(void)run(command, out, sizeof(out));
+	(void)shell_run(command, out, sizeof(out));
 	CHECK(strstr(out, "HTTP/1.1 200 OK\r\n"));
 	CHECK(strstr(out, "127.0.0.1 1"));
 }

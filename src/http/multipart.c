@@ -122,7 +122,7 @@ int multipart_boundary(
 		return err_set(err, -EINVAL, "the Content-Type has no boundary");
 	if (r < 0 || !is_boundary(boundary))
 		return err_set(err, -EINVAL, "the boundary in the Content-Type is malformed");
-	(void)strcpy(ret, boundary);
+	memcpy(ret, boundary, strlen(boundary) + 1);
 	return 0;
 }
 
@@ -179,7 +179,7 @@ static int on_type(struct scan *s, const char *value)
 {
 	if (strlen(value) > MULTIPART_TYPE_MAX || s->part.type[0])
 		return bad(s, "the type of a part is too long, or comes twice");
-	(void)strcpy(s->part.type, value);
+	memcpy(s->part.type, value, strlen(value) + 1);
 	return 0;
 }
 

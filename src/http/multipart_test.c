@@ -136,7 +136,7 @@ TEST(there_are_limits)
 	char *at = body;
 	for (unsigned i = 0; i < MULTIPART_PARTS_MAX; i++)
 		at = stpcpy(at, part);
-	(void)strcpy(at, "--XX--");
+	(void)stpcpy(at, "--XX--");
 	CHECK_EQ(scan(body, strlen(body), &t), 0);
 	CHECK_EQ(t.n, MULTIPART_PARTS_MAX);
 	(void)stpcpy(stpcpy(at, part), "--XX--");

@@ -123,7 +123,7 @@ TEST(a_head_request_gets_the_size_of_a_file)
 	client_send(fd, "HEAD /file HTTP/1.1\r\n" HOST "\r\nHEAD /gzip HTTP/1.1\r\n" HOST
 			"\r\n" GET("/empty"));
 	client_read_response(fd, false, &r);
-	CHECK_EQ(atoi(response_find(&r, "\r\nContent-Length")), BIG);
+	CHECK_EQ(response_number(&r, "\r\nContent-Length"), BIG);
 	client_read_response(fd, false, &r);
 	CHECK(strstr(r.head, "Content-Encoding: gzip\r\n"));
 	client_read_response(fd, true, &r);

@@ -1,6 +1,7 @@
 #include "http/router.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -175,9 +176,8 @@ static void add_method(char *allow, const char *method)
 
 	if (n + strlen(method) + sizeof(", , HEAD") > ROUTER_ALLOW_MAX)
 		return;
-	(void)stpcpy(stpcpy(allow + n, n > 0 ? ", " : ""), method);
-	if (streq(method, "GET"))
-		(void)strcat(allow, ", HEAD");
+	(void)snprintf(allow + n, ROUTER_ALLOW_MAX - n, "%s%s%s", n > 0 ? ", " : "", method,
+		streq(method, "GET") ? ", HEAD" : "");
 }
 
 enum router_verdict router_find(const struct router *r, const char *method, bool is_upgrade,

@@ -71,7 +71,7 @@ static void format_params(const struct router_match *m, char *ret)
 	*ret = '\0';
 	for (size_t i = 0; i < m->n_params; i++) {
 		(void)strncat(ret, m->params[i].raw, m->params[i].raw_size);
-		(void)strcat(ret, ";");
+		(void)strncat(ret, ";", 1);
 	}
 }
 

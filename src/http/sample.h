@@ -196,6 +196,13 @@ static inline const char *response_find(const struct response *r, const char *na
 	return at ? at + strlen(name) + 2 : NULL;
 }
 
+static inline long response_number(const struct response *r, const char *name)
+{
+	const char *text = response_find(r, name);
+
+	return text ? strtol(text, NULL, 10) : -1;
+}
+
 static inline void client_read_head(int fd, struct response *ret)
 {
 	size_t n = 0;
@@ -205,7 +212,7 @@ static inline void client_read_head(int fd, struct response *ret)
 		client_read(fd, ret->head + n++, 1);
 	}
 	ret->head[n] = '\0';
-	ret->status = atoi(ret->head + strlen("HTTP/1.1 "));
+	ret->status = (int)strtol(ret->head + strlen("HTTP/1.1 "), NULL, 10);
 }
 
 /* A whole chunk at a time; what is around them byte by byte. */
