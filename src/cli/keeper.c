@@ -74,6 +74,9 @@ static int run(const struct command *self, int argc, char **argv)
 		r = program_seal(&err);
 		if (r == 0)
 			r = keeper_serve(&keeper, &err);
+		/* Whoever serves it has a guardian of its own, and ours is not needed. */
+		if (r == -EADDRINUSE && v.respawn)
+			return 0;
 	}
 	if (r >= 0)
 		return 0;

@@ -69,6 +69,7 @@ struct server {
 	uv_signal_t term;
 	uv_signal_t interrupt;
 	uv_timer_t ready; /* until it can be said that it is */
+	int keeper_fd;    /* a connection that keeps it there until the runtime has its own */
 	bool is_ending;
 	bool is_said;
 };
@@ -137,14 +138,11 @@ static int give_up_rest(struct err *err)
 	return 0;
 }
 
-static bool keeper_is_there(const char *root)
+/* One that has a client does not end for want of work: this connection is kept until there is
+ * the one that is used. */
+static bool keeper_is_there(const char *root, int *ret_fd)
 {
-	int fd = -1;
-
-	if (connection_open_running(root, &fd, NULL) < 0)
-		return false;
-	(void)close(fd);
-	return true;
+	return connection_open_running(root, ret_fd, NULL) == 0;
 }
 
 /* In the child: a session of its own, nothing of ours but where to log to. */
@@ -169,9 +167,9 @@ static _Noreturn void exec_keeper(const struct settings *c, uid_t uid)
 }
 
 /* It belongs to nobody's shell, and is waited for only until it answers. */
-static int start_keeper(const struct settings *c, uid_t uid, struct err *err)
+static int start_keeper(const struct settings *c, uid_t uid, int *ret_fd, struct err *err)
 {
-	if (keeper_is_there(c->root))
+	if (keeper_is_there(c->root, ret_fd))
 		return 0;
 	int r = path_make_dirs(c->root, 0755, err);
 	if (r < 0)
@@ -183,7 +181,7 @@ static int start_keeper(const struct settings *c, uid_t uid, struct err *err)
 		exec_keeper(c, uid);
 	(void)waitpid(pid, NULL, 0);
 	for (int i = 0; i < 500; i++) {
-		if (keeper_is_there(c->root))
+		if (keeper_is_there(c->root, ret_fd))
 			return 0;
 		(void)usleep(10000);
 	}
@@ -284,7 +282,7 @@ static void raise_file_limit(void)
 	(void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-static int prepare(struct settings *c, char **ret_data_dir, struct err *err)
+static int prepare(struct settings *c, char **ret_data_dir, int *ret_keeper_fd, struct err *err)
 {
 	uid_t uid = geteuid();
 	gid_t gid = getegid();
@@ -292,7 +290,7 @@ static int prepare(struct settings *c, char **ret_data_dir, struct err *err)
 	int r = is_root ? find_user(c->run_as, &uid, &gid, err) : 0;
 
 	if (r == 0)
-		r = start_keeper(c, uid, err);
+		r = start_keeper(c, uid, ret_keeper_fd, err);
 	if (r == 0)
 		r = make_data_dir(c, uid, gid, ret_data_dir, err);
 	if (r == 0 && is_root)
@@ -398,6 +396,7 @@ static void on_ready(uv_timer_t *timer)
 		return;
 	s->is_said = true;
 	(void)uv_timer_stop(timer);
+	close_fdp(&s->keeper_fd);
 	say_ready(s);
 }
 
@@ -461,7 +460,7 @@ static int run(const struct command *self, int argc, char **argv)
 	struct serve_values v = { 0 };
 	struct err err = { 0 };
 	AUTO_FREE char *data_dir = NULL;
-	static struct server server;
+	static struct server server = { .keeper_fd = -1 };
 	int r = option_parse(self, argc, argv, &v, &err);
 
 	if (r == 0)
@@ -478,9 +477,10 @@ static int run(const struct command *self, int argc, char **argv)
 	log_set_level((enum log_level)server.settings.log_level);
 	raise_file_limit();
 	if (r >= 0)
-		r = prepare(&server.settings, &data_dir, &err);
+		r = prepare(&server.settings, &data_dir, &server.keeper_fd, &err);
 	if (r >= 0)
 		r = serve(&server, data_dir, &err);
+	close_fdp(&server.keeper_fd);
 	free(TAKE(server.settings.keys_dir));
 	settings_fini(&server.settings);
 	if (r >= 0)

@@ -21,6 +21,7 @@ struct errand {
 	struct job *job;
 	struct collector *collector;
 	bool is_running;
+	bool is_canceled; /* by us */
 	bool is_fed;
 	bool is_collected;
 	bool has_ended;
@@ -127,10 +128,11 @@ static void on_running(void *ctx, uint64_t started_ns)
 	(void)started_ns;
 }
 
-static int code_of(const struct result *r)
+/* The keeper cancels by itself what belongs to a connection that broke. */
+static int code_of(const struct errand *e, const struct result *r)
 {
 	if (r->reason == REASON_CANCELED_BY_USER)
-		return -ECANCELED;
+		return e->is_canceled ? -ECANCELED : -ECONNRESET;
 	if (r->error == ENOSPC || r->error == EDQUOT || r->error == EFBIG)
 		return -ENOSPC;
 	return r->error ? -r->error : -EIO;
@@ -142,7 +144,7 @@ static void on_ended(void *ctx, const struct result *result)
 
 	e->has_ended = true;
 	if (result->reason != REASON_EXIT_CODE_0)
-		fail(e, code_of(result), result->message);
+		fail(e, code_of(e, result), result->message);
 	check_over(e);
 }
 
@@ -247,6 +249,7 @@ void errand_cancel_all(struct session *session)
 		return;
 	while (running->next)
 		forget(running->next, "the session ended");
+	running->is_canceled = true;
 	if (running->job)
 		running->service->runtime->cancel(running->job);
 }

@@ -49,29 +49,46 @@ static bool has_version(const struct curated *c, const char *version)
 	return false;
 }
 
-/* The version in a tag: "3.11-slim" -> "3.11", "3" and "latest" -> whatever is there. */
-static bool tag_fits(const struct curated *c, const char *tag)
+/* A major version alone, "3", or one with a patch level, "3.11.2", of the `known` "3.11". */
+static bool is_kin(const char *version, const char *known)
+{
+	size_t len = strlen(version);
+	size_t n = strlen(known);
+	bool is_major = strncmp(known, version, len) == 0 && known[len] == '.';
+	bool has_patch = strncmp(version, known, n) == 0 && version[n] == '.';
+
+	return is_major || has_patch;
+}
+
+/* Which version of the host's a tag stands for: "3.11-slim" -> "3.11", "3" -> one that is
+ * there, "latest" -> "", whatever it is; NULL when the host has no such thing. */
+static const char *find_version(const struct curated *c, const char *tag)
 {
 	char version[32];
 	size_t n = strcspn(tag, "-");
 
 	if (streq(tag, "latest") || !c->version_path)
-		return access(c->program, X_OK) == 0;
+		return access(c->program, X_OK) == 0 ? "" : NULL;
 	if (n >= sizeof(version))
-		return false;
+		return NULL;
 	(void)snprintf(version, sizeof(version), "%.*s", (int)n, tag);
-	if (has_version(c, version))
-		return true;
-	/* A major version alone, "3", or one with a patch level, "3.11.2". */
 	for (size_t i = 0; c->versions[i]; i++) {
-		size_t len = strlen(version);
-		size_t known = strlen(c->versions[i]);
-		bool is_major =
-			strncmp(c->versions[i], version, len) == 0 && c->versions[i][len] == '.';
-		bool has_patch =
-			strncmp(version, c->versions[i], known) == 0 && version[known] == '.';
+		const char *known = c->versions[i];
 
-		if ((is_major || has_patch) && has_version(c, c->versions[i]))
+		if ((streq(known, version) || is_kin(version, known)) && has_version(c, known))
+			return known;
+	}
+	return NULL;
+}
+
+/* Where a curated repository is looked for by those who write all of its name. What somebody
+ * else calls "python" is something else. */
+static bool is_usual_place(const char *name, size_t n)
+{
+	static const char *const places[] = { "", "library/", "docker.io/", "docker.io/library/" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		if (strlen(places[i]) == n && strncmp(places[i], name, n) == 0)
 			return true;
 	}
 	return false;
@@ -81,8 +98,11 @@ static const struct curated *find_curated(const char *name, const char **ret_tag
 {
 	const char *slash = strrchr(name, '/');
 	const char *base = slash ? slash + 1 : name;
-	size_t n = strcspn(base, ":@");
+	size_t n = strcspn(base, ":");
 
+	/* A digest means that very image and no other. */
+	if (strchr(name, '@') || !is_usual_place(name, (size_t)(base - name)))
+		return NULL;
 	*ret_tag = base[n] == ':' ? base + n + 1 : "latest";
 	for (size_t i = 0; i < ARRAY_SIZE(curated); i++) {
 		if (strlen(curated[i].repository) == n &&
@@ -92,25 +112,33 @@ static const struct curated *find_curated(const char *name, const char **ret_tag
 	return NULL;
 }
 
+static void choose_host(const struct curated *c, const char *version, struct image_choice *ret)
+{
+	*ret = (struct image_choice){ .image = IMAGE_HOST };
+	(void)snprintf(ret->resolved, sizeof(ret->resolved), "host (%s%s%s)", c->language,
+		version[0] ? " " : "", version);
+}
+
 int image_name_resolve(
 	const char *root, const char *name, struct image_choice *ret, struct err *err)
 {
 	char hex[IMAGE_HEX_SIZE + 1];
+	struct err missing = { 0 };
 	const char *tag;
-	int r = image_resolve(root, name, hex, err);
+	int r = image_resolve(root, name, hex, &missing);
 
-	*ret = (struct image_choice){ 0 };
 	if (r == 0) {
-		memcpy(ret->image, hex, sizeof(hex));
+		*ret = (struct image_choice){ 0 };
+		(void)snprintf(ret->image, sizeof(ret->image), "%s", hex);
 		if (!streq(hex, IMAGE_HOST))
 			(void)snprintf(ret->digest, sizeof(ret->digest), "sha256:%s", hex);
 		(void)snprintf(ret->resolved, sizeof(ret->resolved), "%.255s", name);
 		return 0;
 	}
 	const struct curated *c = find_curated(name, &tag);
-	if (c && tag_fits(c, tag)) {
-		(void)snprintf(ret->image, sizeof(ret->image), "%s", IMAGE_HOST);
-		(void)snprintf(ret->resolved, sizeof(ret->resolved), "host (%s)", c->language);
+	const char *version = c ? find_version(c, tag) : NULL;
+	if (version) {
+		choose_host(c, version, ret);
 		return 0;
 	}
 	if (c)
@@ -118,7 +146,7 @@ int image_name_resolve(
 			"there is no image '%.100s', and the host has no such %s; import it with "
 			"'belljar image import'",
 			name, c->language);
-	return r;
+	return err_set(err, r, "%s", missing.text);
 }
 
 const char *const *image_name_defaults(void)

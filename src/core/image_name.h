@@ -12,7 +12,8 @@ struct image_choice {
 	char resolved[300]; /* "host (python 3.11)", or the name it was found by */
 };
 
-/* -ENOENT with a sentence that says what to do. Looks at the disk. */
+/* -ENOENT, or another error of image_resolve(), with a sentence that says what to do. Looks at
+ * the disk. */
 int image_name_resolve(
 	const char *root, const char *name, struct image_choice *ret, struct err *err);
 

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/quote.h"
 #include "base/str.h"
 #include "core/settings.h"
-#include "base/quote.h"
 
 #define MB (UINT64_C(1) << 20)
 

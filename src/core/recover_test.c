@@ -90,7 +90,8 @@ static size_t make_output(uint64_t *dice, char *data, size_t max)
 	while (size + 8 <= max) {
 		const char *word = words[random_below(dice, is_binary ? 8 : 5)];
 
-		size += (size_t)sprintf(data + size, "%s", word);
+		memcpy(data + size, word, strlen(word));
+		size += strlen(word);
 	}
 	return size;
 }

@@ -297,9 +297,10 @@ static int check_files(const json_t *value, struct problem *problem)
 		if (!json_is_string(path) || !json_is_string(json_object_get(item, "content_b64")))
 			return request_refuse_file(
 				problem, i, "needs path and content_b64, both texts");
-		if (!pack_name_is_clean(json_string_value(path)))
+		if (!pack_name_is_clean(json_string_value(path)) ||
+			strchr(json_string_value(path), '\\'))
 			return request_refuse_file(
-				problem, i, "the path must be relative, without '..'");
+				problem, i, "the path must be relative, without '..' or '\\'");
 	}
 	return 0;
 }

@@ -334,6 +334,8 @@ static void release(struct run *run)
 	struct service *s = run->service;
 
 	tell_waiters(run);
+	if (run->is_abandoned)
+		service_drop_run_dir(s, run->row.id);
 	run_free(run);
 	service_dispatch(s);
 }

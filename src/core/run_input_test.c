@@ -144,6 +144,7 @@ TEST(what_the_guest_does_not_read_waits)
 	CHECK_MEM(all, back, n);
 	CHECK(sample_job(0)->stdin_is_closed);
 	AUTO_FREE char *frames = end_and_read(&m, run);
+	CHECK(strstr(frames, "truncated") == NULL);
 	sample_remove(&m);
 }
 
@@ -157,6 +158,7 @@ TEST(a_guest_that_hangs_up_is_not_written_to)
 	run_input_write(run, "x", 1);
 	CHECK(run->input.fd < 0);
 	AUTO_FREE char *frames = end_and_read(&m, run);
+	CHECK(strstr(frames, "exit_code_0") != NULL);
 	sample_remove(&m);
 }
 

@@ -1,4 +1,4 @@
-/* What the files of a run share: run.c accepts and finds, run_start.c executes, run_end.c
+/* What the files of a run share: run_create.c accepts, run.c finds, run_start.c executes, run_end.c
  * brings it to its end. */
 #pragma once
 #include "core/run.h"
@@ -9,11 +9,15 @@ void run_set_text(char **field, const char *value);
 void run_move(struct run *run, enum phase next);
 
 /* run.c */
+struct run *run_new(struct service *s);
 int run_decide(struct run *run, struct problem *problem);
-int run_open_files(struct run *run);
+/* Its directory and stream; `is_new` until it is stored. */
+int run_open_files(struct run *run, bool is_new);
 void run_list(struct run *run);
 /* Keep what is to be executed in the row, and which keeper is asked to, if one is. */
 void run_fill_request(struct run *run, bool is_started);
+/* When nobody else waits and there is room, it may begin; else it is in the queue. */
+bool run_take_slot(struct run *run);
 void run_enqueue(struct run *run);
 /* That it begins is stored: execute it now. */
 void run_begin(struct run *run);

@@ -221,15 +221,15 @@ void run_attach_output(struct run *run)
 		log_warn("output of run %s: %s", run->row.id, err.text);
 }
 
-static bool is_heartbeat(struct shared *m)
+static bool begins_with(struct shared *m, const char *head)
 {
-	static const char head[] = "{\"type\":\"heartbeat\"";
+	size_t size = strlen(head);
 
-	return m->size > sizeof(head) && memcmp(shared_data(m), head, sizeof(head) - 1) == 0;
+	return m->size >= size && memcmp(shared_data(m), head, size) == 0;
 }
 
-/* Has a predecessor of ours said so? What it may have said to whoever listened while the run
- * waited does not count. */
+/* Has a predecessor of ours said so? Before it come heartbeats, for who listened while the run
+ * waited, and after it comes output. */
 static bool start_was_told(struct stream *stream)
 {
 	if (stream_last_seq(stream) == 0)
@@ -238,8 +238,11 @@ static bool start_was_told(struct stream *stream)
 	for (;;) {
 		CLEANUP(shared_unrefp) struct shared *m = cursor_next(c);
 
-		if (!m || !is_heartbeat(m))
-			return m;
+		if (!m)
+			return false;
+		if (begins_with(m, "{\"type\":\"event\",\"event\":\"start\"") ||
+			begins_with(m, "{\"type\":\"std"))
+			return true;
 	}
 }
 
@@ -449,7 +452,7 @@ static int begin_anew(struct run *run)
 	for (size_t i = 0; i < ARRAY_SIZE(names) && run->dir_fd >= 0; i++)
 		(void)unlinkat(run->dir_fd, names[i], 0);
 	close_fdp(&run->dir_fd);
-	int r = run_open_files(run);
+	int r = run_open_files(run, false);
 	if (r == 0)
 		(void)stream_event(run->stream, "output_lost", "{\"reason\":\"damaged\"}");
 	return r;
@@ -457,11 +460,8 @@ static int begin_anew(struct run *run)
 
 void run_recover(struct service *s, const struct run_row *row)
 {
-	struct run *run = xnew(struct run);
+	struct run *run = run_new(s);
 
-	run->service = s;
-	run->dir_fd = run->out_fd = run->err_fd = run->input.fd = -1;
-	run->accepted_ns = clock_monotonic_ns();
 	row_copy(&run_table, &run->row, row);
 	if (phase_find(row->phase, &run->phase) < 0)
 		run->phase = PHASE_STARTING;
@@ -471,7 +471,8 @@ void run_recover(struct service *s, const struct run_row *row)
 	if (row->session_id)
 		run->session = session_find(s, row->session_id, NULL);
 	run_list(run);
-	if (run_open_files(run) < 0 && begin_anew(run) < 0)
+	(void)service_keep_run_dir(s, row->user_id, row->id); /* one died before it did that */
+	if (run_open_files(run, false) < 0 && begin_anew(run) < 0)
 		log_warn("run %s lost its files", run->row.id);
 }
 

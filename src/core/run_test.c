@@ -1,6 +1,5 @@
 #include "core/run.h"
 
-#include "core/queue.h"
 #include "core/service_sample.h"
 
 static const char with_files[] = "{\"base_image\":\"host\",\"command\":[\"cat\",\"a\"],"
@@ -79,6 +78,26 @@ TEST(the_result_is_released_only_when_the_end_is_stored)
 	CHECK(j->is_released);
 	CHECK_STR(after.reason_code, "nonzero_exit");
 	CHECK_EQ(after.exit_code, 3);
+	sample_remove(&m);
+}
+
+/* ... and when it never can be, the keeper has it for another server. */
+TEST(a_result_whose_end_can_not_be_stored_stays_with_the_keeper)
+{
+	SAMPLE(m);
+	(void)snprintf(m.store, sizeof(m.store),
+		"fault:4:fault:5:fault:6:fault:7:fault:8:fault:9:memory:");
+	sample_open(&m);
+	char id[UUID_SIZE + 1];
+	CLEANUP(free_row) struct run_row row = { 0 };
+
+	memcpy(id, sample_run(&m, NULL)->row.id, sizeof(id));
+	job_started(sample_job(0));
+	job_ends(sample_job(0), REASON_EXIT_CODE_0, 0);
+	sample_await_end(&m, id, &row);
+	CHECK(!sample_job(0)->is_released);
+	CHECK_STR(row.phase, "starting");
+	CHECK(row.request != NULL);
 	sample_remove(&m);
 }
 
@@ -257,6 +276,7 @@ TEST(output_that_does_not_end_is_given_up)
 	AUTO_FD held = take_fd(&j->ends[CHANNEL_STDOUT]);
 	job_ends(j, REASON_EXIT_CODE_0, 0);
 	sample_await_end(&m, id, &row);
+	CHECK(held >= 0);
 	CHECK_EQ(row.log_bytes, 10);
 	CHECK_STR(row.phase, "completed");
 	sample_remove(&m);
@@ -372,212 +392,6 @@ TEST(whoever_waits_hears_of_the_end_once)
 	sample_remove(&m);
 }
 
-/* --- the queue --- */
-
-TEST(runs_wait_in_order_and_a_full_queue_refuses)
-{
-	SAMPLE(m);
-	m.settings.max_concurrent_runs = 1;
-	m.settings.queue_max_length = 2;
-	sample_open(&m);
-	struct sample_answer a;
-
-	(void)sample_run(&m, "{\"base_image\":\"host\",\"command\":[\"1\"]}");
-	(void)sample_run(&m, "{\"base_image\":\"host\",\"command\":[\"2\"]}");
-	(void)sample_run(&m, "{\"base_image\":\"host\",\"command\":[\"3\"]}");
-	sample_ask(&m, &a, "alice", NULL, SAMPLE_BODY);
-	SAMPLE_UNTIL(&m, a.n > 0);
-	CHECK_EQ(a.status, 429);
-	CHECK_STR(a.code, "queue_full");
-	CHECK_STR(json_string_value(json_object_get(a.details, "quota_scope")), "global");
-	sample_answer_fini(&a);
-	for (size_t i = 0; i < 3; i++) {
-		const char name[] = { (char)('1' + i), '\0' };
-
-		SAMPLE_UNTIL(&m, sample_host.n_jobs == i + 1);
-		CHECK_STR(sample_job(i)->argv, name);
-		job_started(sample_job(i));
-		job_ends(sample_job(i), REASON_EXIT_CODE_0, 0);
-	}
-	SAMPLE_UNTIL(&m, m.service->n_runs == 0);
-	sample_remove(&m);
-}
-
-TEST(one_who_has_many_waiting_is_refused_before_others)
-{
-	SAMPLE(m);
-	m.settings.max_concurrent_runs = 1;
-	m.settings.queue_max_per_user = 1;
-	sample_open(&m);
-	struct sample_answer a;
-
-	(void)sample_run(&m, NULL);
-	(void)sample_run(&m, NULL);
-	sample_ask(&m, &a, "alice", NULL, SAMPLE_BODY);
-	SAMPLE_UNTIL(&m, a.n > 0);
-	CHECK_EQ(a.status, 429);
-	CHECK_STR(json_string_value(json_object_get(a.details, "reason")),
-		"user_queue_quota_exceeded");
-	sample_answer_fini(&a);
-	(void)sample_run_of(&m, "bob", SAMPLE_BODY);
-	sample_remove(&m);
-}
-
-TEST(what_waits_too_long_expires)
-{
-	SAMPLE(m);
-	m.settings.max_concurrent_runs = 1;
-	m.settings.queue_ttl_sec = 1;
-	sample_open(&m);
-	(void)sample_run(&m, NULL);
-	struct run *second = sample_run(&m, NULL);
-	char id[UUID_SIZE + 1];
-	CLEANUP(free_row) struct run_row row = { 0 };
-
-	memcpy(id, second->row.id, sizeof(id));
-	sample_await_end(&m, id, &row);
-	CHECK_STR(row.phase, "failed");
-	CHECK_STR(row.reason_code, "queue_ttl_expired");
-	sample_remove(&m);
-}
-
-/* --- idempotency --- */
-
-TEST(two_equal_requests_at_once_make_one_run)
-{
-	SAMPLE(m);
-	sample_open(&m);
-	struct sample_answer a, b, c;
-
-	sample_ask(&m, &a, "alice", "k1", SAMPLE_BODY);
-	sample_ask(&m, &b, "alice", "k1", SAMPLE_BODY);
-	sample_ask(&m, &c, "alice", "k1", "{\"base_image\":\"host\",\"command\":[\"false\"]}");
-	SAMPLE_UNTIL(&m, a.n && b.n && c.n);
-	CHECK(a.run != NULL && b.is_replayed);
-	CHECK_STR(a.id, b.id);
-	CHECK_EQ(c.status, 409);
-	CHECK_STR(c.code, "idempotency_conflict");
-	CHECK_STR(json_string_value(json_object_get(c.details, "prior_id")), a.id);
-	CHECK_STR(json_string_value(json_object_get(c.details, "key")), "k1");
-	CHECK(json_object_get(c.details, "prior_created_at") != NULL);
-	CHECK_EQ(sample_host.n_jobs, 1);
-	CHECK_EQ(m.service->n_runs, 1);
-	sample_answer_fini(&c);
-	sample_ask(&m, &b, "bob", "k1", SAMPLE_BODY); /* keys are everybody's own */
-	SAMPLE_UNTIL(&m, b.n);
-	CHECK(b.run != NULL && !b.is_replayed);
-	sample_remove(&m);
-}
-
-TEST(a_key_gives_the_run_again_when_that_is_over)
-{
-	SAMPLE(m);
-	sample_open(&m);
-	struct sample_answer a, b;
-	CLEANUP(free_row) struct run_row row = { 0 };
-
-	sample_ask(&m, &a, "alice", "k1", SAMPLE_BODY);
-	SAMPLE_UNTIL(&m, a.n);
-	job_started(sample_job(0));
-	job_ends(sample_job(0), REASON_EXIT_CODE_0, 0);
-	sample_await_end(&m, a.id, &row);
-	sample_ask(&m, &b, "alice", "k1", SAMPLE_BODY);
-	SAMPLE_UNTIL(&m, b.n);
-	CHECK(b.is_replayed);
-	CHECK_STR(b.id, a.id);
-	CHECK_STR(b.phase, "completed");
-	sample_remove(&m);
-}
-
-TEST(when_the_first_comes_to_nothing_the_second_has_its_turn)
-{
-	SAMPLE(m);
-	m.settings.max_concurrent_runs = 1;
-	m.settings.queue_max_length = 1;
-	sample_open(&m);
-	struct sample_answer a, b, c;
-
-	(void)sample_run(&m, NULL);
-	(void)sample_run(&m, NULL);
-	sample_ask(&m, &a, "alice", "k1", SAMPLE_BODY);
-	sample_ask(&m, &b, "alice", "k1", SAMPLE_BODY);
-	SAMPLE_UNTIL(&m, a.n && b.n);
-	CHECK_STR(a.code, "queue_full");
-	CHECK_STR(b.code, "queue_full"); /* which it finds for itself */
-	CHECK(m.service->claims == NULL);
-	sample_answer_fini(&a);
-	sample_answer_fini(&b);
-	job_started(sample_job(0));
-	job_ends(sample_job(0), REASON_EXIT_CODE_0, 0);
-	SAMPLE_UNTIL(&m, m.service->queue.n_waiting == 0);
-	sample_ask(&m, &c, "alice", "k1", SAMPLE_BODY);
-	SAMPLE_UNTIL(&m, c.n);
-	CHECK(c.run != NULL); /* a refusal is not remembered */
-	sample_remove(&m);
-}
-
-/* --- approvals --- */
-
-static void require_approval(struct sample *m)
-{
-	static char rule[] = "all";
-	static char *rules[] = { rule, NULL };
-
-	m->settings.approval_for = rules;
-}
-
-TEST(a_run_that_needs_approval_waits_for_it)
-{
-	SAMPLE(m);
-	char **none = m.settings.approval_for;
-	require_approval(&m);
-	sample_open(&m);
-	struct run *run = sample_run(&m, NULL);
-	char id[UUID_SIZE + 1];
-	CLEANUP(free_row) struct run_row row = { 0 };
-
-	memcpy(id, run->row.id, sizeof(id));
-	CHECK_STR(run->row.approval, "required");
-	CHECK_STR(run->row.reason_code, "approval_required");
-	CHECK_EQ(sample_host.n_jobs, 0);
-	sample_down(); /* that a keeper comes and goes is nothing to it */
-	sample_up(NULL, 0, NULL, 0);
-	sample_settle(&m);
-	CHECK_EQ(sample_host.n_jobs, 0);
-	CHECK_EQ(run_approve(run, true, "root"), 0);
-	CHECK_EQ(run_approve(run, true, "root"), -ENOENT);
-	SAMPLE_UNTIL(&m, sample_host.n_jobs == 1);
-	job_started(sample_job(0));
-	job_running(sample_job(0));
-	job_ends(sample_job(0), REASON_EXIT_CODE_0, 0);
-	sample_await_end(&m, id, &row);
-	CHECK_STR(row.approval, "approved");
-	CHECK_STR(row.reason_code, "exit_code_0");
-	m.settings.approval_for = none;
-	sample_remove(&m);
-}
-
-TEST(a_denied_run_ends_without_having_begun)
-{
-	SAMPLE(m);
-	char **none = m.settings.approval_for;
-	require_approval(&m);
-	sample_open(&m);
-	struct run *run = sample_run(&m, NULL);
-	char id[UUID_SIZE + 1];
-	CLEANUP(free_row) struct run_row row = { 0 };
-
-	memcpy(id, run->row.id, sizeof(id));
-	CHECK_EQ(run_approve(run, false, "root"), 0);
-	CHECK_EQ(run_approve(run, true, "root"), -ENOENT);
-	sample_await_end(&m, id, &row);
-	CHECK_STR(row.approval, "denied");
-	CHECK_STR(row.reason_code, "policy_denied");
-	CHECK_EQ(sample_host.n_jobs, 0);
-	m.settings.approval_for = none;
-	sample_remove(&m);
-}
-
 /* --- finding --- */
 
 static struct run_row got;
@@ -626,6 +440,7 @@ TEST(a_run_is_found_by_its_owner_live_or_stored)
 
 TESTS(UNIT(a_run_goes_through_its_phases_to_a_stored_end),
 	UNIT(the_result_is_released_only_when_the_end_is_stored),
+	UNIT(a_result_whose_end_can_not_be_stored_stays_with_the_keeper),
 	UNIT(an_end_that_comes_before_running_is_an_end),
 	UNIT(a_refused_run_fails_with_the_keepers_reason_and_at_once),
 	UNIT(a_lost_run_is_never_called_completed), UNIT(an_image_that_is_not_there_fails_the_run),
@@ -634,11 +449,4 @@ TESTS(UNIT(a_run_goes_through_its_phases_to_a_stored_end),
 	UNIT(a_run_is_canceled_while_it_waits),
 	UNIT(a_run_is_canceled_while_its_turn_is_being_stored),
 	UNIT(a_run_is_canceled_while_it_starts_and_while_it_runs),
-	UNIT(whoever_waits_hears_of_the_end_once),
-	UNIT(runs_wait_in_order_and_a_full_queue_refuses),
-	UNIT(one_who_has_many_waiting_is_refused_before_others), UNIT(what_waits_too_long_expires),
-	UNIT(two_equal_requests_at_once_make_one_run),
-	UNIT(a_key_gives_the_run_again_when_that_is_over),
-	UNIT(when_the_first_comes_to_nothing_the_second_has_its_turn),
-	UNIT(a_run_that_needs_approval_waits_for_it), UNIT(a_denied_run_ends_without_having_begun),
-	UNIT(a_run_is_found_by_its_owner_live_or_stored))
+	UNIT(whoever_waits_hears_of_the_end_once), UNIT(a_run_is_found_by_its_owner_live_or_stored))

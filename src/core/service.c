@@ -6,6 +6,7 @@
  * readiness waits for it. */
 #include "core/service.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -35,6 +36,8 @@
 #include "store/record.h"
 
 #define NS_PER_SEC UINT64_C(1000000000)
+
+#define FRESH_DIR "meta/fresh"
 
 static void recover(struct service *s);
 
@@ -69,6 +72,62 @@ int service_open_run_dir(
 		return runs_fd < -1 ? runs_fd : fd;
 	*ret_fd = fd;
 	return 0;
+}
+
+int service_make_run_dir(const struct service *s, const char *id, int *ret_fd)
+{
+	AUTO_FD fresh_fd = enter(s->data_fd, FRESH_DIR, true);
+	int fd = fresh_fd < 0 ? fresh_fd : enter(fresh_fd, id, true);
+
+	if (fd < 0)
+		return fd;
+	*ret_fd = fd;
+	return 0;
+}
+
+int service_keep_run_dir(const struct service *s, const char *user, const char *id)
+{
+	char from[96];
+	char to[160];
+
+	(void)snprintf(from, sizeof(from), FRESH_DIR "/%s", id);
+	(void)snprintf(to, sizeof(to), "%s/runs/%s", user, id);
+	if (renameat(s->data_fd, from, s->data_fd, to) == 0)
+		return 0;
+	if (errno != ENOENT)
+		return -errno;
+	/* The first one of this user, or there is nothing to keep. */
+	AUTO_FD user_fd = enter(s->data_fd, user, true);
+	AUTO_FD runs_fd = user_fd < 0 ? user_fd : enter(user_fd, "runs", true);
+	if (runs_fd < 0)
+		return runs_fd;
+	return renameat(s->data_fd, from, s->data_fd, to) < 0 ? -errno : 0;
+}
+
+void service_drop_run_dir(const struct service *s, const char *id)
+{
+	AUTO_FD fresh_fd = enter(s->data_fd, FRESH_DIR, false);
+
+	if (fresh_fd >= 0)
+		(void)fd_remove_tree(fresh_fd, id);
+}
+
+/* What is still there now are runs of a predecessor's that it did not come to store. */
+static void clear_fresh(struct service *s)
+{
+	int fd = enter(s->data_fd, FRESH_DIR, false);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+	if (!dir) {
+		if (fd >= 0)
+			(void)close(fd);
+		return;
+	}
+	for (const struct dirent *e; (e = readdir(dir));) {
+		if (e->d_name[0] != '.' && !run_find(s, e->d_name, NULL))
+			(void)fd_remove_tree(dirfd(dir), e->d_name);
+	}
+	(void)closedir(dir);
 }
 
 int service_check_space(const struct service *s, struct problem *problem)
@@ -231,6 +290,7 @@ static void on_runs(void *ctx, int r, const void *rows, size_t n, uint64_t total
 	}
 	for (size_t i = 0; i < n; i++)
 		run_recover(s, &all[i]);
+	clear_fresh(s);
 	/* Only now: what it holds is compared with what the store said. */
 	open_runtime(s);
 }
@@ -243,7 +303,6 @@ static void on_sessions(void *ctx, int r, const void *rows, size_t n, uint64_t t
 	struct query q = { .table = &run_table, .n_filters = 1, .sort = "created_ns" };
 
 	(void)total;
-	q.descending = true; /* each goes to the head of the list: the oldest has its turn first */
 	s->n_pending--;
 	if (s->is_closing)
 		return;
@@ -329,6 +388,15 @@ static int open_audit(struct service *s, struct err *err)
 	return audit_open(&options, &s->audit, err);
 }
 
+/* Where there are others, one user's long runs leave a place for theirs. */
+static size_t active_per_user(const struct settings *c)
+{
+	bool is_shared = c->auth_mode != AUTH_MODE_KEY && c->max_concurrent_runs > 1;
+
+	return c->active_max_per_user || !is_shared ? c->active_max_per_user
+						    : c->max_concurrent_runs - 1;
+}
+
 int service_open(const struct service_options *options, struct service **ret, struct err *err)
 {
 	struct service *s = xnew(struct service);
@@ -341,7 +409,7 @@ int service_open(const struct service_options *options, struct service **ret, st
 	s->runtime = options->runtime ? options->runtime : &runtime_native;
 	s->metrics = metrics_new();
 	settings_policy_hash(c, s->policy_hash);
-	queue_init(&s->queue, c->max_concurrent_runs, c->active_max_per_user);
+	queue_init(&s->queue, c->max_concurrent_runs, active_per_user(c));
 	(void)uv_timer_init(s->loop, &s->tick);
 	s->tick.data = s;
 	int r = open_data(s, options->data_dir, err);

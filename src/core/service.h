@@ -4,6 +4,7 @@
  *
  * Below the data directory:
  *	meta/sandbox_store.db            the store
+ *	meta/fresh/<run>/                of runs that are just being stored
  *	audit/                           the audit log
  *	tmp/                             bodies of requests on their way
  *	<user>/runs/<run>/               stdout stderr events index capture artifacts/
@@ -22,6 +23,7 @@
 struct audit;
 struct err;
 struct metrics;
+struct problem;
 struct run;
 struct session;
 struct store;
@@ -89,6 +91,15 @@ void service_close(struct service *s);
  * The counts come as one JSON object, which is taken. Sweeps happen one after the other. */
 typedef void service_sweep_cb(void *ctx, int r, json_t *counts);
 void service_sweep(struct service *s, service_sweep_cb *done, void *ctx);
+
+/* Make a directory for a run that is not stored yet: it goes with us, unless it is kept. */
+int service_make_run_dir(const struct service *s, const char *id, int *ret_fd);
+
+/* It is stored: give its directory the place where others find it. -ENOENT: there is none. */
+int service_keep_run_dir(const struct service *s, const char *user, const char *id);
+
+/* It was not: remove it. */
+void service_drop_run_dir(const struct service *s, const char *id);
 
 /* Open (and make) the directory of a user's run: <user>/runs/<id>. -ENOENT without `make`. */
 int service_open_run_dir(

@@ -238,6 +238,73 @@ TEST(a_start_that_finds_no_keeper_waits_again)
 	sample_remove(&m);
 }
 
+/* A predecessor wrote the last frame of a run that waited, and died before that was stored. */
+TEST(a_run_whose_end_was_told_is_not_executed)
+{
+	SAMPLE(m);
+	use_sqlite(&m);
+	m.settings.max_concurrent_runs = 1;
+	sample_open(&m);
+	char id[UUID_SIZE + 1];
+	AUTO_FD dir = -1;
+	struct stream_options options = { .log_cap = 1000 };
+	struct stream *stream = NULL;
+	struct err err = { 0 };
+	CLEANUP(free_row) struct run_row row = { 0 };
+
+	(void)sample_run(&m, NULL);
+	memcpy(id, sample_run(&m, NULL)->row.id, sizeof(id));
+	CHECK_EQ(service_open_run_dir(m.service, "alice", id, false, &dir), 0);
+	sample_shut(&m);
+	sample_reset_host();
+	CHECK_EQ(stream_open(&m.loop, dir, &options, &stream, &err), 0);
+	CHECK(stream_event(stream, "end",
+		      "{\"exit_code\":null,\"reason\":\"canceled_by_user\",\"canceled\":true}") >
+		0);
+	stream_end(stream);
+	stream_unref(stream);
+	sample_open_down(&m);
+	sample_up(NULL, 0, NULL, 0);
+	sample_await_end(&m, id, &row);
+	CHECK_STR(row.reason_code, "canceled_by_user");
+	CHECK_STR(row.phase, "killed");
+	CHECK(row.request == NULL);
+	AUTO_FREE char *frames = sample_frames(&m, "alice", id);
+	CHECK(!sample_in_order(frames, "\"event\":\"end\"", "\"event\":\"end\"", NULL));
+	for (const struct job *j = sample_host.jobs; j; j = j->next) {
+		char hex[RUN_ID_SIZE + 1];
+
+		uuid_to_hex(id, hex);
+		CHECK(!streq(j->id, hex));
+	}
+	sample_remove(&m);
+}
+
+/* In a session it would leave traces: it is stored before anything is executed. */
+TEST(a_run_in_a_session_begins_when_it_is_stored)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct session *session = sample_session(&m);
+	struct sample_answer a;
+	char kept[1][WORKSPACE_ID_SIZE + 1];
+	char body[128];
+
+	(void)snprintf(body, sizeof(body), "{\"session_id\":\"%s\",\"command\":[\"true\"]}",
+		session->row.id);
+	sample_ask(&m, &a, "alice", NULL, body);
+	CHECK_EQ(sample_host.n_jobs, 0);
+	memcpy(kept[0], session->workspace, sizeof(kept[0]));
+	sample_down(); /* a connection that breaks meanwhile does not have it begin twice */
+	sample_up(NULL, 0, (const char(*)[WORKSPACE_ID_SIZE + 1]) kept, 1);
+	SAMPLE_UNTIL(&m, a.n);
+	sample_settle(&m);
+	CHECK_EQ(sample_host.n_jobs, 1);
+	CHECK_EQ(m.service->queue.n_active, 1);
+	CHECK_EQ(m.service->queue.n_waiting, 0);
+	sample_remove(&m);
+}
+
 TEST(damaged_output_does_not_keep_a_run_from_being_adopted)
 {
 	SAMPLE(m);
@@ -399,6 +466,8 @@ TEST(a_run_that_is_not_stored_is_ended_and_freed_when_its_thread_is_done)
 	CHECK_EQ(m.service->n_runs, 1); /* the thread has its files */
 	job_closes(sample_job(0));
 	SAMPLE_UNTIL(&m, m.service->n_runs == 0);
+	AUTO_FREE char *fresh = service_path(m.service, "meta/fresh");
+	CHECK_EQ(rmdir(fresh), 0); /* nothing of it is left */
 	CHECK_EQ(m.service->queue.n_active, 0);
 	sample_remove(&m);
 }
@@ -538,6 +607,8 @@ TESTS(UNIT(a_runs_directory_is_made_once_and_found), UNIT(a_run_that_the_keeper_
 	UNIT(what_was_called_lost_is_discarded_when_it_is_found_again),
 	UNIT(a_run_whose_turn_is_being_stored_when_the_keeper_changes_begins_once),
 	UNIT(runs_wait_while_there_is_no_keeper), UNIT(a_start_that_finds_no_keeper_waits_again),
+	UNIT(a_run_whose_end_was_told_is_not_executed),
+	UNIT(a_run_in_a_session_begins_when_it_is_stored),
 	UNIT(damaged_output_does_not_keep_a_run_from_being_adopted),
 	UNIT(a_store_that_can_not_be_read_is_asked_again),
 	UNIT(whichever_call_of_the_store_fails_everybody_is_answered),

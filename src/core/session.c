@@ -1,31 +1,22 @@
 /* Finding and ending sessions, and finding them again after a restart. */
 #include "core/session.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 #include <uv.h>
 
-#include "base/clock.h"
-#include "base/date.h"
-#include "base/err.h"
 #include "base/fd.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "core/audit.h"
-#include "core/claim.h"
 #include "core/errand.h"
 #include "core/identity.h"
 #include "core/metrics.h"
 #include "core/policy.h"
 #include "core/problem.h"
-#include "core/request.h"
 #include "core/run.h"
 #include "core/service.h"
 #include "core/session_private.h"

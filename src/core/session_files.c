@@ -2,22 +2,13 @@
  * clones, and what all have in common. */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/sendfile.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/date.h"
 #include "base/err.h"
-#include "base/fd.h"
-#include "base/path.h"
 #include "base/str.h"
-#include "core/audit.h"
 #include "core/errand.h"
-#include "core/git.h"
 #include "core/identity.h"
 #include "core/metrics.h"
 #include "core/problem.h"

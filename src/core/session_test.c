@@ -4,6 +4,7 @@
 
 #include "core/errand.h"
 #include "core/service_sample.h"
+#include "lib/shell.h"
 
 static void free_row(struct run_row *row)
 {
@@ -233,6 +234,28 @@ TEST(a_run_is_not_accepted_into_a_session_that_ended_meanwhile)
 	sample_remove(&m);
 }
 
+/* Key and both quotas are looked up one after the other, and so the session is freed before. */
+TEST(a_run_is_not_accepted_into_a_session_that_is_gone)
+{
+	SAMPLE(m);
+	m.settings.cpu_sec_per_day = 1000;
+	sample_open(&m);
+	struct session *session = sample_session(&m);
+	struct sample_answer a, gone = { 0 };
+	char body[160];
+
+	(void)snprintf(body, sizeof(body),
+		"{\"session_id\":\"%s\",\"command\":[\"true\"],\"capture_patterns\":[\"*\"]}",
+		session->row.id);
+	session_delete(session, sample_on_session, &gone);
+	session->is_ending = false; /* as it was a moment ago */
+	sample_ask(&m, &a, "alice", "k", body);
+	session->is_ending = true;
+	SAMPLE_UNTIL(&m, a.n && gone.n);
+	CHECK_STR(a.code, "session_not_found");
+	sample_remove(&m);
+}
+
 TEST(sessions_expire)
 {
 	SAMPLE(m);
@@ -364,7 +387,7 @@ TEST(a_session_is_deleted_with_its_snapshots)
 		path, sizeof(path), "%s/alice/snapshots/%s", m.service->data_dir, session->row.id);
 	AUTO_FREE char *command = NULL;
 	CHECK(asprintf(&command, "mkdir -p %s && touch %s/x", path, path) > 0);
-	CHECK_EQ(system(command), 0);
+	CHECK_EQ(shell_run(command, NULL, 0), 0);
 	session_delete(session, sample_on_session, &gone);
 	SAMPLE_UNTIL(&m, gone.n);
 	CHECK_EQ(count_stored(&m, &snapshot_table), 0);
@@ -378,7 +401,8 @@ TESTS(UNIT(a_session_is_made_found_and_deleted), UNIT(the_same_key_gives_the_sam
 	UNIT(whichever_call_of_the_store_fails_nothing_is_left),
 	UNIT(deleting_cancels_its_runs_and_waits_for_them),
 	UNIT(a_run_that_does_not_end_keeps_its_session),
-	UNIT(a_run_is_not_accepted_into_a_session_that_ended_meanwhile), UNIT(sessions_expire),
+	UNIT(a_run_is_not_accepted_into_a_session_that_ended_meanwhile),
+	UNIT(a_run_is_not_accepted_into_a_session_that_is_gone), UNIT(sessions_expire),
 	UNIT(closing_while_a_session_ends), UNIT(a_run_inherits_what_it_does_not_say),
 	UNIT(without_an_image_nothing_runs_in_it), UNIT(a_session_whose_workspace_is_gone_is_lost),
 	UNIT(a_session_is_deleted_with_its_snapshots))

@@ -9,9 +9,9 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/quote.h"
 #include "base/str.h"
 #include "core/settings_table.h"
-#include "base/quote.h"
 
 #define FILE_SIZE_MAX ((size_t)1 << 20)
 #define CONFIG_NAME   "SANDBOX_CONFIG"

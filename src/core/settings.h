@@ -86,7 +86,7 @@ struct settings {
 
 	/* queue and quotas */
 	uint64_t max_concurrent_runs;    /* SANDBOX_MAX_CONCURRENT_RUNS 8 */
-	uint64_t active_max_per_user;    /* SANDBOX_ACTIVE_MAX_PER_USER 0: no limit */
+	uint64_t active_max_per_user;    /* SANDBOX_ACTIVE_MAX_PER_USER 0: all, or all but one */
 	uint64_t queue_max_length;       /* SANDBOX_QUEUE_MAX_LENGTH 100; 0: always full */
 	uint64_t queue_max_per_user;     /* SANDBOX_QUEUE_MAX_PER_USER 0: no limit */
 	uint64_t queue_ttl_sec;          /* 120 */

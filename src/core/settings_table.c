@@ -162,7 +162,9 @@ const struct setting_row setting_rows[] = {
 	{ GROUP_QUEUE, "SANDBOX_MAX_CONCURRENT_RUNS", SETTING_NUMBER, AT(max_concurrent_runs), "8",
 		1, 4096, .help = "Runs at the same time." },
 	{ GROUP_QUEUE, "SANDBOX_ACTIVE_MAX_PER_USER", SETTING_NUMBER, AT(active_max_per_user), "0",
-		0, 4096, .help = "Of these, how many of one user; 0: no limit." },
+		0, 4096,
+		.help = "Of these, how many of one user; 0: all of them, or all but "
+			"one where there are several users." },
 	{ GROUP_QUEUE, "SANDBOX_QUEUE_MAX_LENGTH", SETTING_NUMBER, AT(queue_max_length), "100", 0,
 		100000,
 		.help = "Runs that may wait; 0: none, every request is told to come back." },

@@ -9,9 +9,9 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/quote.h"
 #include "base/str.h"
 #include "core/settings_table.h"
-#include "base/quote.h"
 
 #define MB (UINT64_C(1) << 20)
 

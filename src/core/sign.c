@@ -19,7 +19,8 @@
 int sign_load_secret(const struct settings *c, char **ret, struct err *err)
 {
 	if (!c->ws_signing_secret)
-		return keyfile_load(c->keys_dir ? c->keys_dir : c->root, "signing_secret", ret, err);
+		return keyfile_load(
+			c->keys_dir ? c->keys_dir : c->root, "signing_secret", ret, err);
 	*ret = xstrdup(c->ws_signing_secret);
 	return 0;
 }

@@ -1,0 +1,203 @@
+#include "core/quota.h"
+
+#include "base/date.h"
+#include "core/service_sample.h"
+
+#define CAPTURING "{\"base_image\":\"host\",\"command\":[\"true\"],\"capture_patterns\":[\"*\"]}"
+
+static void on_stored(void *ctx, int r)
+{
+	CHECK_EQ(r, 0);
+	++*(unsigned *)ctx;
+}
+
+static void commit(struct sample *m, struct store_batch *b)
+{
+	unsigned n = 0;
+
+	store_commit(b, on_stored, &n);
+	SAMPLE_UNTIL(m, n == 1);
+}
+
+/* As if alice had used this much today. */
+static void use(struct sample *m, int64_t cpu_us, int64_t artifact_bytes)
+{
+	char user[] = "alice";
+	struct run_row row = { .user_id = user, .cpu_us = cpu_us };
+	struct store_batch *b = store_batch_new(m->service->store);
+
+	row.artifact_bytes = artifact_bytes;
+	row.log_bytes = 7;
+	quota_count_end(b, &row);
+	commit(m, b);
+}
+
+struct look {
+	int r; /* 1: not yet */
+	struct usage_row usage;
+	struct daily_row daily;
+};
+
+static void on_usage(void *ctx, int r, const void *row)
+{
+	struct look *l = ctx;
+
+	l->r = r;
+	if (r == 0)
+		l->usage = *(const struct usage_row *)row;
+}
+
+static void on_daily(void *ctx, int r, const void *row)
+{
+	struct look *l = ctx;
+
+	l->r = r;
+	if (r == 0)
+		l->daily = *(const struct daily_row *)row;
+}
+
+static struct look used(struct sample *m)
+{
+	char user[] = "alice";
+	char day[DATE_DAY_SIZE + 1];
+	struct look l = { .r = 1 };
+	struct usage_row usage = { .user_id = user };
+	struct daily_row daily = { .user_id = user, .day = day };
+
+	date_format_day(clock_realtime_ns(), day);
+	store_get(m->service->store, &usage_table, &usage, on_usage, &l);
+	SAMPLE_UNTIL(m, l.r != 1);
+	l.r = 1;
+	store_get(m->service->store, &daily_table, &daily, on_daily, &l);
+	SAMPLE_UNTIL(m, l.r != 1);
+	return l;
+}
+
+static struct sample_answer ask(struct sample *m, const char *user, const char *body)
+{
+	struct sample_answer a;
+
+	sample_ask(m, &a, user, NULL, body);
+	SAMPLE_UNTIL(m, a.n);
+	return a;
+}
+
+static void check_exceeded(struct sample_answer *a, const char *quota, json_int_t limit)
+{
+	CHECK_EQ(a->status, 429);
+	CHECK_STR(a->code, "quota_exceeded");
+	CHECK_STR(json_string_value(json_object_get(a->details, "quota")), quota);
+	CHECK_EQ(json_integer_value(json_object_get(a->details, "limit")), limit);
+	CHECK(json_integer_value(json_object_get(a->details, "used")) >= limit);
+	sample_answer_fini(a);
+}
+
+TEST(runs_are_counted_when_accepted_and_when_over)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct run *run = sample_run(&m, NULL);
+
+	(void)sample_run(&m, NULL);
+	job_started(sample_job(0));
+	job_writes(sample_job(0), CHANNEL_STDOUT, "12345");
+	job_ends(sample_job(0), REASON_EXIT_CODE_0, 0);
+	SAMPLE_UNTIL(&m, m.service->n_runs == 1);
+	CHECK(m.service->runs != run);
+	struct look l = used(&m);
+	CHECK_EQ(l.usage.runs_count, 2);
+	CHECK_EQ(l.usage.log_bytes, 5);
+	CHECK_EQ(l.daily.runs_count, 2);
+	CHECK_EQ(l.daily.cpu_us, 1500000);
+	sample_remove(&m);
+}
+
+TEST(processor_time_of_a_day_is_limited)
+{
+	SAMPLE(m);
+	m.settings.cpu_sec_per_day = 10;
+	sample_open(&m);
+	struct sample_answer a;
+
+	use(&m, 9999999, 0);
+	CHECK_EQ(ask(&m, "alice", SAMPLE_BODY).status, 0);
+	use(&m, 1, 0);
+	a = ask(&m, "alice", SAMPLE_BODY);
+	check_exceeded(&a, "cpu_seconds_per_day", 10);
+	CHECK_EQ(ask(&m, "bob", SAMPLE_BODY).status, 0);
+	sample_remove(&m);
+}
+
+TEST(artifacts_of_a_day_and_in_all_are_limited)
+{
+	SAMPLE(m);
+	m.settings.artifact_mb_per_day = 2;
+	m.settings.max_artifact_user_mb = 1;
+	sample_open(&m);
+	struct sample_answer a;
+	struct store_batch *b;
+	char user[] = "alice";
+	struct run_row row = { .user_id = user, .artifact_bytes = 1 << 20 };
+
+	use(&m, 0, 1 << 20);
+	a = ask(&m, "alice", CAPTURING);
+	check_exceeded(&a, "artifact_bytes", 1 << 20);
+	CHECK_EQ(ask(&m, "alice", SAMPLE_BODY).status, 0); /* it keeps no files */
+	b = store_batch_new(m.service->store);
+	quota_count_removed(b, &row);
+	commit(&m, b);
+	CHECK_EQ(used(&m).usage.artifact_bytes, 0);
+	CHECK_EQ(used(&m).daily.artifact_bytes, 1 << 20); /* it was used, though */
+	CHECK_EQ(ask(&m, "alice", CAPTURING).status, 0);
+	use(&m, 0, 1 << 20);
+	a = ask(&m, "alice", SAMPLE_BODY);
+	check_exceeded(&a, "artifact_mb_per_day", 2);
+	sample_remove(&m);
+}
+
+static void on_room(void *ctx, uint64_t left)
+{
+	*(uint64_t *)ctx = left;
+}
+
+TEST(what_is_left_for_artifacts)
+{
+	SAMPLE(m);
+	m.settings.max_artifact_user_mb = 2;
+	sample_open(&m);
+	struct run *run = sample_run(&m, NULL);
+	uint64_t left = UINT64_MAX;
+
+	quota_artifact_room(run, on_room, &left);
+	SAMPLE_UNTIL(&m, left != UINT64_MAX);
+	CHECK_EQ(left, 2 << 20);
+	use(&m, 0, (1 << 20) + 5);
+	left = UINT64_MAX;
+	quota_artifact_room(run, on_room, &left);
+	SAMPLE_UNTIL(&m, left != UINT64_MAX);
+	CHECK_EQ(left, (1 << 20) - 5);
+	use(&m, 0, 5 << 20);
+	left = UINT64_MAX;
+	quota_artifact_room(run, on_room, &left);
+	SAMPLE_UNTIL(&m, left != UINT64_MAX);
+	CHECK_EQ(left, 0);
+	sample_remove(&m);
+}
+
+TEST(a_queue_of_no_length_takes_nothing)
+{
+	SAMPLE(m);
+	m.settings.queue_max_length = 0;
+	m.settings.queue_ttl_sec = 33;
+	sample_open(&m);
+	struct sample_answer a = ask(&m, "alice", SAMPLE_BODY);
+
+	CHECK_EQ(a.status, 429);
+	CHECK_EQ(json_integer_value(json_object_get(a.details, "retry_after")), 33);
+	sample_answer_fini(&a);
+	sample_remove(&m);
+}
+
+TESTS(UNIT(runs_are_counted_when_accepted_and_when_over), UNIT(processor_time_of_a_day_is_limited),
+	UNIT(artifacts_of_a_day_and_in_all_are_limited), UNIT(what_is_left_for_artifacts),
+	UNIT(a_queue_of_no_length_takes_nothing))

@@ -1,0 +1,345 @@
+/* Accepting runs: checked, decided upon, with a key and within quotas, stored. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/date.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "core/audit.h"
+#include "core/claim.h"
+#include "core/identity.h"
+#include "core/metrics.h"
+#include "core/problem.h"
+#include "core/quota.h"
+#include "core/run_private.h"
+#include "core/service.h"
+#include "core/session.h"
+
+struct creation {
+	struct service *service;
+	struct run *run; /* not yet in the service's list */
+	struct claim *claim;
+	char *key;
+	char fingerprint[65];
+	bool begins; /* once it is stored */
+	run_cb *done;
+	run_replayed_cb *replayed;
+	void *ctx;
+};
+
+static void free_creation(struct creation *c)
+{
+	free(c->key);
+	free(c);
+}
+
+static void refuse(struct creation *c, struct problem *problem)
+{
+	claim_end(TAKE(c->claim), -ECANCELED);
+	run_free(c->run);
+	c->done(c->ctx, NULL, problem);
+	problem_fini(problem);
+	free_creation(c);
+}
+
+static void refuse_with(struct creation *c, const char *code, const char *text)
+{
+	struct problem problem = { 0 };
+
+	(void)problem_set(&problem, code, "%s", text);
+	refuse(c, &problem);
+}
+
+/* Fields that were not sent are those of the session. */
+static void inherit_field(json_t *body, const char *name, json_t *value)
+{
+	if (json_object_get(body, name) || !value || json_is_null(value))
+		json_decref(value);
+	else
+		(void)json_object_set_new(body, name, value);
+}
+
+static int inherit(const struct session *session, struct request *request, struct problem *problem)
+{
+	const struct session_row *row = &session->row;
+	AUTO_JSON *body = json_copy(request->body);
+	AUTO_JSON *resources = json_object();
+
+	if (!row->base_image)
+		return problem_set(problem, "session_base_image_required",
+			"the session has no base_image, so nothing can run in it");
+	(void)json_object_update(resources, json_object_get(body, "resources"));
+	inherit_field(resources, "cpu", json_real(row->cpu_limit));
+	inherit_field(resources, "memory_mb", json_integer(row->memory_mb));
+	(void)json_object_set(body, "resources", resources);
+	inherit_field(body, "runtime", json_string(row->runtime));
+	inherit_field(body, "network_policy", json_string(row->network_policy));
+	inherit_field(body, "trust_level", json_string(row->trust_level));
+	inherit_field(body, "timeout_sec", json_integer(row->timeout_sec));
+	inherit_field(body, "env", row->env ? json_loads(row->env, 0, NULL) : NULL);
+	inherit_field(body, "persona_id", row->persona_id ? json_string(row->persona_id) : NULL);
+	inherit_field(
+		body, "workspace_id", row->workspace_id ? json_string(row->workspace_id) : NULL);
+	inherit_field(body, "workspace_group_id",
+		row->workspace_group_id ? json_string(row->workspace_group_id) : NULL);
+	inherit_field(body, "scope_snapshot_id",
+		row->scope_snapshot_id ? json_string(row->scope_snapshot_id) : NULL);
+	struct request whole;
+	if (request_parse(body, REQUEST_RUN, &whole, problem) < 0)
+		return -1;
+	request_fini(request);
+	*request = whole;
+	return 0;
+}
+
+static int find_session(struct run *run, const struct identity *who, struct problem *problem)
+{
+	const char *id = run->request.session_id;
+
+	if (!id)
+		return 0;
+	struct session *session = session_find(run->service, id, who);
+	if (!session || session->is_ending)
+		return problem_set(problem, "session_not_found", "there is no session '%.64s'", id);
+	if (session->is_lost)
+		return problem_set(problem, "workspace_lost",
+			"the files of this session were lost when the keeper ended; make a new one");
+	if (inherit(session, &run->request, problem) < 0)
+		return -1;
+	run->session = session;
+	return 0;
+}
+
+static int check(struct run *run, const struct identity *who, struct problem *problem)
+{
+	if (run->service->is_draining)
+		return problem_set(problem, "shutting_down", "the server is about to end");
+	if (!run->service->host)
+		return problem_set(problem, "store_unavailable", "the server is about to begin");
+	if (find_session(run, who, problem) < 0 || run_decide(run, problem) < 0 ||
+		service_check_space(run->service, problem) < 0)
+		return -1;
+	if (request_decode_files(&run->request, run->service->settings->max_inline_bytes,
+		    &run->files, &run->n_files, problem) < 0)
+		return -1;
+	return run_check_spec(run, problem);
+}
+
+static void fill_row(struct run *run, const struct run_wish *wish)
+{
+	const struct request *r = &run->request;
+	struct run_row *row = &run->row;
+	char now[DATE_SIZE + 1];
+
+	row->created_ns = (int64_t)clock_realtime_ns();
+	date_format((uint64_t)row->created_ns, now);
+	run_set_text(&row->user_id, wish->who->user_id);
+	run_set_text(&row->session_id, r->session_id);
+	run_set_text(&row->spec_version, r->spec_version ? r->spec_version : "1.0");
+	run_set_text(&row->runtime, run->policy.runtime);
+	run_set_text(&row->runtime_version, BELLJAR_VERSION);
+	run_set_text(&row->base_image, run->session ? run->session->row.base_image : r->base_image);
+	run_set_text(&row->policy_hash, run->service->policy_hash);
+	run_set_text(&row->created_at, now);
+	run_set_text(&row->trust_level, run->policy.trust_level);
+	run_set_text(&row->network_policy, run->policy.network_policy);
+	run_set_text(&row->persona_id, r->persona_id);
+	run_set_text(&row->workspace_id, r->workspace_id);
+	run_set_text(&row->workspace_group_id, r->workspace_group_id);
+	run_set_text(&row->scope_snapshot_id, r->scope_snapshot_id);
+	run_set_text(&row->source, wish->source);
+	run_set_text(&row->trace_id, wish->trace_id);
+	if (r->labels)
+		row->labels = json_dumps(r->labels, JSON_COMPACT);
+	row->exit_code = row->signal = row->expires_sec = STORE_NULL;
+	run->phase = PHASE_QUEUED;
+	run_set_text(&row->phase, phase_name(PHASE_QUEUED));
+}
+
+static void keep_files(struct run *run)
+{
+	int r = service_keep_run_dir(run->service, run->row.user_id, run->row.id);
+
+	if (r < 0)
+		(void)log_error(
+			r, "cannot keep the files of run %s: %s", run->row.id, strerror(-r));
+}
+
+static void on_stored(void *ctx, int r)
+{
+	struct creation *c = ctx;
+	struct problem problem = { 0 };
+	struct run *run = c->run;
+
+	run->service->n_pending--;
+	run->n_work--;
+	claim_end(TAKE(c->claim), r);
+	if (r < 0) {
+		(void)log_error(r, "cannot store run %s: %s", run->row.id, strerror(-r));
+		(void)problem_set(&problem, "store_unavailable", "the run could not be stored");
+		c->done(c->ctx, NULL, &problem);
+		problem_fini(&problem);
+		run_abandon(run);
+	} else {
+		keep_files(run);
+		c->done(c->ctx, run, &problem);
+		if (c->begins && !run->has_result && !run->service->is_closing)
+			run_begin(run);
+		run_check_over(run);
+	}
+	free_creation(c);
+}
+
+static void store_new(struct creation *c)
+{
+	struct run *run = c->run;
+	struct store_batch *b = store_batch_new(run->service->store);
+
+	if (c->begins)
+		run_set_text(&run->row.phase, phase_name(PHASE_STARTING));
+	store_batch_insert(b, &run_table, &run->row);
+	run_set_text(&run->row.phase, phase_name(run->phase));
+	quota_count_run(b, run->row.user_id, (uint64_t)run->row.created_ns);
+	claim_store(c->claim, b);
+	run->service->n_pending++;
+	store_commit(b, on_stored, c);
+}
+
+/* Should we die before it is stored, its successor ends it, and it is as if it had never been:
+ * whoever asks again gets another one. That is so for what has a box of its own; in a session
+ * it would have left traces, and is stored first. */
+static void begin_accepted(struct creation *c)
+{
+	struct run *run = c->run;
+
+	if (!run_take_slot(run))
+		return;
+	if (run->session)
+		c->begins = true;
+	else
+		run_launch(run);
+}
+
+/* Its session may have ended while keys and quotas were looked up. */
+static bool still_has_session(struct run *run)
+{
+	const char *id = run->request.session_id;
+
+	if (!id)
+		return true;
+	run->session = session_find(run->service, id, NULL);
+	return run->session && !run->session->is_ending;
+}
+
+/* Everything was checked and there is room: from here on it is a run. */
+static void accept_run(struct creation *c)
+{
+	struct run *run = c->run;
+	struct service *s = run->service;
+	bool held = run->policy.approval != NULL;
+
+	if (!still_has_session(run)) {
+		refuse_with(c, "session_not_found", "the session ended");
+		return;
+	}
+	if (run_open_files(run, true) < 0) {
+		service_drop_run_dir(s, run->row.id);
+		refuse_with(c, "internal_error", "the files of the run could not be made");
+		return;
+	}
+	if (held) {
+		run_set_text(&run->row.approval, "required");
+		run_set_text(&run->row.reason_code, "approval_required");
+	}
+	run_list(run);
+	run->n_work++; /* it is not over before it is stored and answered */
+	metrics_add(s->metrics, METRIC_RUNS_STARTED, METRICS_LABELS(run->row.runtime), 1);
+	audit_run(s->audit, "sandbox.run.created", &run->row, NULL);
+	if (!held)
+		begin_accepted(c);
+	run_fill_request(run, run->holds_slot);
+	store_new(c);
+}
+
+static void on_quota(void *ctx, struct problem *problem)
+{
+	struct creation *c = ctx;
+
+	if (problem->status) {
+		refuse(c, problem);
+		return;
+	}
+	accept_run(c);
+}
+
+static void on_prior(void *ctx, const struct run_row *row, struct problem *problem)
+{
+	struct creation *c = ctx;
+
+	if (!row)
+		c->done(c->ctx, NULL, problem);
+	else
+		c->replayed(c->ctx, row);
+	free_creation(c);
+}
+
+static void conflict(struct creation *c, const struct claim_answer *a)
+{
+	struct problem problem = { 0 };
+	char created[DATE_SIZE + 1];
+
+	date_format(a->created_sec * UINT64_C(1000000000), created);
+	(void)problem_set(
+		&problem, "idempotency_conflict", "Idempotency-Key replay with different body");
+	problem_add(&problem, "prior_id", json_string(a->object_id));
+	problem_add(&problem, "key", json_string(c->key));
+	problem_add(&problem, "prior_created_at", json_string(created));
+	refuse(c, &problem);
+}
+
+static void on_claim(void *ctx, const struct claim_answer *a)
+{
+	struct creation *c = ctx;
+
+	if (a->outcome == CLAIM_NEW) {
+		c->claim = a->claim;
+		run_set_text(&c->run->row.id, a->object_id);
+		quota_check(c->run, on_quota, c);
+	} else if (a->outcome == CLAIM_REPLAY) {
+		run_free(TAKE(c->run));
+		run_get(c->service, a->object_id, NULL, on_prior, c);
+	} else if (a->outcome == CLAIM_CONFLICT) {
+		conflict(c, a);
+	} else {
+		refuse_with(c, "store_unavailable", "the idempotency key could not be looked up");
+	}
+}
+
+void run_create(struct service *s, const struct run_wish *wish, run_cb *done,
+	run_replayed_cb *replayed, void *ctx)
+{
+	struct creation *c = xnew(struct creation);
+	struct problem problem = { 0 };
+
+	*c = (struct creation){ .service = s, .done = done, .replayed = replayed, .ctx = ctx };
+	c->run = run_new(s);
+	c->key = wish->idempotency_key ? xstrdup(wish->idempotency_key) : NULL;
+	/* Of what was sent, not of what the session adds. */
+	request_fingerprint(wish->request, REQUEST_RUN, c->fingerprint);
+	if (request_parse(wish->request->body, REQUEST_RUN, &c->run->request, &problem) < 0 ||
+		check(c->run, wish->who, &problem) < 0) {
+		refuse(c, &problem);
+		return;
+	}
+	fill_row(c->run, wish);
+	struct claim_request claim = {
+		.endpoint = "runs",
+		.user = c->run->row.user_id,
+		.key = c->key,
+		.fingerprint = c->fingerprint,
+	};
+	claim_begin(s, &claim, on_claim, c);
+}
