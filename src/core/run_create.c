@@ -234,32 +234,48 @@ static bool still_has_session(struct run *run)
 	return run->session && !run->session->is_ending;
 }
 
-/* Everything was checked and there is room: from here on it is a run. */
+/* Not even its files could be made: it never was. */
+static void give_up(struct creation *c)
+{
+	struct run *run = TAKE(c->run);
+
+	service_drop_run_dir(run->service, run->row.id);
+	run->n_work--;
+	run_abandon(run);
+	refuse_with(c, "internal_error", "the files of the run could not be made");
+}
+
+static void note_accepted(struct run *run)
+{
+	struct service *s = run->service;
+
+	metrics_add(s->metrics, METRIC_RUNS_STARTED, METRICS_LABELS(run->row.runtime), 1);
+	audit_run(s->audit, "sandbox.run.created", &run->row, NULL);
+}
+
+/* Everything was checked and there is room: from here on it is a run. The keeper is asked
+ * first, and at work while the rest is done. */
 static void accept_run(struct creation *c)
 {
 	struct run *run = c->run;
-	struct service *s = run->service;
-	bool held = run->policy.approval != NULL;
 
 	if (!still_has_session(run)) {
 		refuse_with(c, "session_not_found", "the session ended");
 		return;
 	}
-	if (run_open_files(run, true) < 0) {
-		service_drop_run_dir(s, run->row.id);
-		refuse_with(c, "internal_error", "the files of the run could not be made");
-		return;
-	}
-	if (held) {
+	if (run->policy.approval) {
 		run_set_text(&run->row.approval, "required");
 		run_set_text(&run->row.reason_code, "approval_required");
 	}
 	run_list(run);
 	run->n_work++; /* it is not over before it is stored and answered */
-	metrics_add(s->metrics, METRIC_RUNS_STARTED, METRICS_LABELS(run->row.runtime), 1);
-	audit_run(s->audit, "sandbox.run.created", &run->row, NULL);
-	if (!held)
+	note_accepted(run);
+	if (!run->policy.approval)
 		begin_accepted(c);
+	if (run_open_files(run, true) < 0) {
+		give_up(c);
+		return;
+	}
 	run_fill_request(run, run->holds_slot);
 	store_new(c);
 }
