@@ -3,6 +3,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <git2.h>
+#if __has_include(<git2/sys/errors.h>)
+#include <git2/sys/errors.h> /* since 1.8; before it was in the above */
+#endif
 #include <git2/sys/stream.h>
 #include <netdb.h>
 #include <poll.h>
