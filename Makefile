@@ -14,7 +14,7 @@ SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 \
 	-Dc_args=-fno-sanitize-recover=all
 
 .DEFAULT_GOAL := build
-.PHONY: build run test test-asan check fuzz bench test-fresh test-vm install clean help
+.PHONY: build run test test-asan test-crowd check fuzz bench test-fresh test-vm install clean help
 
 build: ## build/belljar
 	@tools/setup build
@@ -35,6 +35,10 @@ test-asan: ## the same, built with ASan and UBSan in build-asan
 	@test -f build-asan/build.ninja || meson setup build-asan $(SANITIZE)
 	@ninja -C build-asan
 	@tools/test --build build-asan $(ARGS)
+
+test-crowd: build ## a thousand subscribers of one run, ten of them stuck
+	@tools/setup test
+	@BELLJAR_TEST_CROWD=1000 tools/test --build $(BUILD) --only integration -k test_crowd
 
 check: build ## format, lint, layers, tests beside modules, spelling
 	@tools/setup check
