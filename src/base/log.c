@@ -8,8 +8,11 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/date.h"
 
 static enum log_level threshold = LOG_LEVEL_WARN;
+static bool as_json;
 
 static const char *const level_names[] = {
 	[LOG_LEVEL_DEBUG] = "debug",
@@ -23,6 +26,11 @@ void log_set_level(enum log_level level)
 	threshold = level;
 }
 
+void log_set_json(bool on)
+{
+	as_json = on;
+}
+
 int log_parse_level(const char *text, enum log_level *ret)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(level_names); i++) {
@@ -34,17 +42,19 @@ int log_parse_level(const char *text, enum log_level *ret)
 	return -EINVAL;
 }
 
-/* Append `text` to `line` with everything escaped that could end the value. */
+/* Append `text` to `line` with everything escaped that could end the value, and for JSON also
+ * what may not be UTF-8. */
 static size_t append_escaped(char *line, size_t used, size_t size, const char *text)
 {
-	for (const char *p = text; *p && used + 5 < size; p++) {
+	for (const char *p = text; *p && used + 7 < size; p++) {
 		unsigned char c = (unsigned char)*p;
 
 		if (c == '"' || c == '\\') {
 			line[used++] = '\\';
 			line[used++] = (char)c;
-		} else if (c < 0x20 || c == 0x7f) {
-			used += (size_t)snprintf(line + used, size - used, "\\x%02x", c);
+		} else if (c < 0x20 || c == 0x7f || (as_json && c > 0x7f)) {
+			used += (size_t)snprintf(
+				line + used, size - used, as_json ? "\\u%04x" : "\\x%02x", c);
 		} else {
 			line[used++] = (char)c;
 		}
@@ -52,15 +62,28 @@ static size_t append_escaped(char *line, size_t used, size_t size, const char *t
 	return used;
 }
 
+static size_t begin_line(enum log_level level, char *line, size_t size)
+{
+	char now[DATE_SIZE + 1];
+
+	if (!as_json)
+		return (size_t)snprintf(line, size, "level=%s msg=\"", level_names[level]);
+	date_format(clock_realtime_ns(), now);
+	return (size_t)snprintf(
+		line, size, "{\"ts\":\"%s\",\"level\":\"%s\",\"msg\":\"", now, level_names[level]);
+}
+
 static void write_line(enum log_level level, const char *fmt, va_list ap)
 {
 	char text[1024];
-	char line[2048];
+	char line[4096];
 
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
-	size_t used = (size_t)snprintf(line, sizeof(line), "level=%s msg=\"", level_names[level]);
-	used = append_escaped(line, used, sizeof(line) - 2, text);
+	size_t used = begin_line(level, line, sizeof(line));
+	used = append_escaped(line, used, sizeof(line) - 3, text);
 	line[used++] = '"';
+	if (as_json)
+		line[used++] = '}';
 	line[used++] = '\n';
 	/* A reader that stalls must not stall us: rather a line is lost. A pipe that is
 	 * writable takes a line whole, in one write, so lines do not interleave. */

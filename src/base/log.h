@@ -1,6 +1,7 @@
 /* One line per event to stderr: `level=info msg="..."`. The process that
  * decides about an error logs it, once; everyone below only returns it. */
 #pragma once
+#include <stdbool.h>
 
 enum log_level {
 	LOG_LEVEL_DEBUG,
@@ -11,6 +12,9 @@ enum log_level {
 
 /* Lines below `level` are dropped. The default is LOG_LEVEL_WARN. */
 void log_set_level(enum log_level level);
+
+/* From now on a line is a JSON object with ts, level and msg, as a server's log is. */
+void log_set_json(bool on);
 
 /* Parse "debug", "info", "warn" or "error"; -EINVAL otherwise. */
 int log_parse_level(const char *text, enum log_level *ret);

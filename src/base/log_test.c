@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/fd.h"
+#include "base/json.h"
 #include "lib/test.h"
 
 /* What stderr got while `act` ran. */
@@ -99,6 +100,24 @@ TEST(a_reader_that_stalls_does_not_stall_us)
 	CHECK(c.text[0] == 'l'); /* what there was room for is there */
 }
 
+TEST(a_line_of_a_server_is_json)
+{
+	struct caught c;
+	json_error_t error;
+
+	catch_begin(&c);
+	log_set_json(true);
+	log_warn("a\"\n\xff\x1b \\ b");
+	log_set_json(false);
+	catch_end(&c);
+	AUTO_JSON *json = json_loads(c.text, 0, &error);
+	CHECK(json != NULL);
+	CHECK_STR(json_string_value(json_object_get(json, "level")), "warn");
+	CHECK_STR(json_string_value(json_object_get(json, "msg")), "a\"\n\xc3\xbf\x1b \\ b");
+	CHECK_EQ(json_string_length(json_object_get(json, "ts")), 27);
+	CHECK(strchr(c.text, '\n') == c.text + strlen(c.text) - 1);
+}
+
 TEST(levels_have_names)
 {
 	enum log_level level = LOG_LEVEL_INFO;
@@ -114,4 +133,5 @@ TEST(levels_have_names)
 
 TESTS(UNIT(a_line_has_a_level_and_a_message), UNIT(lines_below_the_level_are_dropped),
 	UNIT(nothing_in_a_message_can_forge_a_line), UNIT(an_endless_message_is_one_line_still),
-	UNIT(a_reader_that_stalls_does_not_stall_us), UNIT(levels_have_names))
+	UNIT(a_reader_that_stalls_does_not_stall_us), UNIT(a_line_of_a_server_is_json),
+	UNIT(levels_have_names))

@@ -475,6 +475,7 @@ static int run(const struct command *self, int argc, char **argv)
 	if (r > 0)
 		r = load_settings(&v, &server.settings, &err);
 	log_set_level((enum log_level)server.settings.log_level);
+	log_set_json(true);
 	raise_file_limit();
 	if (r >= 0)
 		r = prepare(&server.settings, &data_dir, &server.keeper_fd, &err);
