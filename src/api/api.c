@@ -47,7 +47,7 @@ struct visit {
 	LIST_ENTRY(visit) link; /* while is_known */
 	struct identity who;
 	bool is_known;
-	bool is_spooled;
+	bool is_large; /* its body */
 	char trace_id[33];
 	char run_id[UUID_SIZE + 1];
 };
@@ -86,7 +86,7 @@ const char *api_trace_id(const struct exchange *x)
 	return v ? v->trace_id : "";
 }
 
-void api_set_who(struct exchange *x, const struct identity *who)
+void api_set_who(struct exchange *x, const struct identity *who, bool is_large)
 {
 	struct visit *v = visit_of(x);
 
@@ -94,21 +94,21 @@ void api_set_who(struct exchange *x, const struct identity *who)
 		LIST_INSERT_HEAD(&api_of(x)->visits, v, link);
 	v->who = *who;
 	v->is_known = true;
-	v->is_spooled = exchange_route(x)->body == BODY_FILE;
+	v->is_large = is_large;
 }
 
-size_t api_count_open(const struct api *api, const char *user_id, size_t *ret_spooled)
+size_t api_count_open(const struct api *api, const char *user_id, size_t *ret_large)
 {
 	const struct visit *v;
 	size_t n = 0;
 
-	*ret_spooled = 0;
+	*ret_large = 0;
 	LIST_FOREACH(v, &api->visits, link)
 	{
 		bool is_own = streq(v->who.user_id, user_id);
 
 		n += is_own;
-		*ret_spooled += is_own && v->is_spooled;
+		*ret_large += is_own && v->is_large;
 	}
 	return n;
 }

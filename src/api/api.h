@@ -70,11 +70,10 @@ const char *api_trace_id(const struct exchange *x);
 void api_note_run(struct exchange *x, const char *run_id);
 
 /* For the gate. */
-void api_set_who(struct exchange *x, const struct identity *who);
+void api_set_who(struct exchange *x, const struct identity *who, bool is_large);
 
-/* How many requests of a user are under way, and how many of them have a body that is spooled
- * to a file. */
-size_t api_count_open(const struct api *api, const char *user_id, size_t *ret_spooled);
+/* How many requests of a user are under way, and how many of them are large. */
+size_t api_count_open(const struct api *api, const char *user_id, size_t *ret_large);
 void api_set_trace(struct exchange *x, const char trace_id[33]);
 
 /* Every table of routes, ended by NULL; each of them ends with a row without a method. */

@@ -216,18 +216,31 @@ static int authenticate(struct exchange *x, const struct route *route, struct id
 	return auth_check(api_of(x)->auth, key, authorization, ret);
 }
 
-/* One user can take neither all connections nor all of the disk. */
+/* Or one that may become so. */
+static bool has_large_body(struct exchange *x, const struct route *route)
+{
+	const char *length = exchange_header(x, "content-length");
+	uint64_t size = 0;
+
+	if (route->body == BODY_NONE)
+		return false;
+	return exchange_header(x, "transfer-encoding") ||
+	       (length && str_parse_u64(length, GATE_LARGE_BYTES, &size) < 0);
+}
+
+/* One user can take neither all connections nor all of the memory or the disk. */
 static int check_open(struct exchange *x, const struct route *route, const char *user_id)
 {
 	struct problem p = { 0 };
-	size_t n_spooled = 0;
-	size_t n = api_count_open(api_of(x), user_id, &n_spooled);
-	bool is_spool = route->body == BODY_FILE && n_spooled > GATE_SPOOLED_MAX;
+	size_t n_large = 0;
+	size_t n = api_count_open(api_of(x), user_id, &n_large);
+	bool is_large = n_large > GATE_LARGE_MAX && has_large_body(x, route);
 
-	if (n <= GATE_REQUESTS_MAX && !is_spool)
+	if (n <= GATE_REQUESTS_MAX && !is_large)
 		return 0;
 	(void)problem_set(&p, "rate_limited", "more than %u %s of one user at the same time",
-		is_spool ? GATE_SPOOLED_MAX : GATE_REQUESTS_MAX, is_spool ? "uploads" : "requests");
+		is_large ? GATE_LARGE_MAX : GATE_REQUESTS_MAX,
+		is_large ? "large requests" : "requests");
 	problem_add(&p, "scope", json_string("user"));
 	p.retry_after = 1;
 	reply_problem(x, &p);
@@ -257,7 +270,7 @@ static int check_who(struct exchange *x, const struct route *route)
 		reply_unauthorized(x);
 		return -EACCES;
 	}
-	api_set_who(x, &who);
+	api_set_who(x, &who, has_large_body(x, route));
 	if (check_rate(x, api_of(x)->per_user, "user", who.user_id) < 0 ||
 		check_open(x, route, who.user_id) < 0)
 		return -EBUSY;

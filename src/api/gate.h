@@ -9,7 +9,8 @@
 struct settings;
 
 #define GATE_REQUESTS_MAX 1024u /* of one user under way, a quarter of all connections */
-#define GATE_SPOOLED_MAX  16u   /* of these, with a body that is spooled to disk */
+#define GATE_LARGE_MAX    16u   /* of these, with a body that takes memory or disk: */
+#define GATE_LARGE_BYTES  (64u << 10)
 
 /* An http_gate_fn. */
 int gate_check(struct exchange *x, const struct route *route);

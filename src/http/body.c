@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,16 +13,21 @@
 #include "base/fd.h"
 
 #define ROOM_MIN 1024u
+#define TRIM_MIN (1u << 20)
 
 void body_init(struct body *b, enum body_mode mode, uint64_t max)
 {
 	*b = (struct body){ .mode = mode, .max = max, .fd = -1 };
 }
 
+/* What was made of a large one is freed by now, and lies about in pieces that nobody else may
+ * ever need. */
 void body_fini(struct body *b)
 {
 	free(b->data);
 	close_fdp(&b->fd);
+	if (b->room >= TRIM_MIN)
+		(void)malloc_trim(0);
 }
 
 /* Some file systems know no O_TMPFILE. */

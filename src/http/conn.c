@@ -125,6 +125,8 @@ static void begin_body(struct exchange *x, bool has_begun)
 	if (x->head.expects_continue && !has_begun)
 		(void)wire_write(c->wire, "HTTP/1.1 100 Continue\r\n\r\n", 25);
 	x->head.expects_continue = false; /* it was told, so the body comes */
+	if (!has_begun)
+		wire_acknowledge(c->wire);
 }
 
 /* Everything up to the body. `has_begun` says that some of it is here already. */

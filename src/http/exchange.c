@@ -127,11 +127,15 @@ void exchange_fail(struct exchange *x, const struct head_fault *fault)
 		x, fault->status, "text/plain", fault->message, strlen(fault->message));
 }
 
-static void sending_fini(struct sending *s)
+static void end_sending(struct exchange *x)
 {
+	struct sending *s = &x->sending;
+
 	close_fdp(&s->fd);
-	if (s->gzip)
-		(void)deflateEnd(s->gzip);
+	if (!s->gzip)
+		return;
+	x->server->n_gzips--;
+	(void)deflateEnd(s->gzip);
 	free(s->gzip);
 }
 
@@ -143,7 +147,7 @@ void exchange_end(struct exchange *x)
 		s->options.log(x, x->status, x->sent, clock_monotonic_ns() - x->started_ns);
 	if (x->release)
 		x->release(x->data);
-	sending_fini(&x->sending);
+	end_sending(x);
 	body_fini(&x->body);
 	free(x->pairs);
 	free(x->fields);

@@ -160,8 +160,9 @@ void exchange_reply_bytes(
 void exchange_reply_file(
 	struct exchange *x, int status, const char *type, int fd, uint64_t offset, uint64_t size);
 
-/* The same, compressed with gzip on the way, chunked. Sets Content-Encoding; Vary is up to
- * the caller. */
+/* The same, compressed with gzip on the way, chunked; or plain, when too many others are being
+ * compressed, since that takes the loop's time. Sets Content-Encoding; Vary is up to the
+ * caller. */
 void exchange_reply_gzip(struct exchange *x, int status, const char *type, int fd, uint64_t size);
 
 /* --- WebSockets --- */

@@ -21,6 +21,7 @@
 #define HTTP_DROP_MAX  (64u << 10) /* bytes of a body nobody wants, read to keep a connection */
 #define HTTP_LINGER_MS 2000u       /* for the peer to read our last words, or say its own */
 #define HTTP_BODY_RATE 1024u       /* bytes a second of a body, after idle_sec; less is 408 */
+#define HTTP_GZIPS_MAX 8u          /* answers that are compressed at the same time */
 #define HTTP_PIECE     (64u << 10) /* of a file, as it is sent */
 #define HTTP_BUFFER    (HTTP_PIECE + (16u << 10))
 
@@ -34,6 +35,7 @@ struct http_server {
 	uint64_t idle_ms;
 	LIST_HEAD(, conn) conns;
 	size_t n_exchanges; /* also those whose client is gone */
+	size_t n_gzips;
 	bool is_closing;
 	bool is_tick_closed;
 	void (*done)(void *ctx);

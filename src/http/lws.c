@@ -12,6 +12,8 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <libwebsockets.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
@@ -152,6 +154,16 @@ void wire_pause(struct wire *w, bool on)
 {
 	w->is_paused = on;
 	update_flow(w);
+}
+
+void wire_acknowledge(struct wire *w)
+{
+	int on = 1;
+
+	/* Fails for a UNIX socket, which has no such habits. */
+	if (!w->is_closing)
+		(void)setsockopt(
+			lws_get_socket_fd(w->wsi), IPPROTO_TCP, TCP_QUICKACK, &on, sizeof(on));
 }
 
 void wire_shutdown(struct wire *w)

@@ -363,6 +363,10 @@ void exchange_reply_gzip(struct exchange *x, int status, const char *type, int f
 	struct announced a = { .type = type, .is_chunked = true };
 	bool is_head = streq(x->head.method, "HEAD");
 
+	if (x->server->n_gzips >= HTTP_GZIPS_MAX && !is_head) {
+		exchange_reply_file(x, status, type, fd, 0, size);
+		return;
+	}
 	x->sending.fd = fd;
 	exchange_set_header(x, "Content-Encoding", "gzip");
 	if (!begin(x, status))
@@ -377,6 +381,7 @@ void exchange_reply_gzip(struct exchange *x, int status, const char *type, int f
 		return;
 	}
 	x->sending.gzip = xnew(z_stream);
+	x->server->n_gzips++;
 	if (deflateInit2(x->sending.gzip, GZIP_LEVEL, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) !=
 		Z_OK)
 		abort();

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
+#include "http/http_private.h"
 #include "http/sample.h"
 #include "lib/random.h"
 #include "lib/scratch.h"
@@ -240,6 +241,33 @@ TEST(who_does_not_read_costs_little)
 	}
 }
 
+static void take_gzips(struct sample *s)
+{
+	s->server->n_gzips += HTTP_GZIPS_MAX;
+}
+
+static void give_gzips(struct sample *s)
+{
+	s->server->n_gzips -= HTTP_GZIPS_MAX;
+}
+
+TEST(only_some_are_compressed_at_the_same_time)
+{
+	SAMPLE(s, .routes = tables);
+	RESPONSE(r);
+
+	sample_call(&s, take_gzips);
+	client_ask(&s, GET("/gzip"), &r);
+	CHECK_EQ(r.status, 200);
+	CHECK(!strstr(r.head, "Content-Encoding"));
+	CHECK_EQ(r.size, BIG);
+	sample_call(&s, give_gzips);
+	for (size_t i = 0; i < 2 * HTTP_GZIPS_MAX; i++) { /* those that are out do not count */
+		client_ask(&s, GET("/small"), &r);
+		CHECK(strstr(r.head, "Content-Encoding: gzip"));
+	}
+}
+
 static int group_setup(void **state)
 {
 	(void)state;
@@ -253,7 +281,8 @@ int main(void)
 		UNIT(a_head_request_gets_the_size_of_a_file),
 		UNIT(a_file_that_became_shorter_is_seen_to_be_cut),
 		UNIT(a_file_is_compressed_on_its_way), UNIT(an_old_client_gets_no_chunks),
-		UNIT(a_header_can_not_end_its_line), UNIT(who_does_not_read_costs_little) };
+		UNIT(a_header_can_not_end_its_line), UNIT(who_does_not_read_costs_little),
+		UNIT(only_some_are_compressed_at_the_same_time) };
 
 	return cmocka_run_group_tests(tests, group_setup, NULL);
 }

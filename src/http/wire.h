@@ -64,6 +64,11 @@ bool wire_is_blocked(const struct wire *w);
 /* No `input` until it is resumed. */
 void wire_pause(struct wire *w, bool on);
 
+/* Tell the peer at once that what it sent is here. One that sends a head and then a body holds
+ * the body back until it knows; the kernel would take its time, in case we have an answer that
+ * could tell it as well. */
+void wire_acknowledge(struct wire *w);
+
 /* We shall send no more; the peer may. */
 void wire_shutdown(struct wire *w);
 
