@@ -50,6 +50,8 @@ TEST(a_signature_is_one_that_is_accepted)
 
 	const char *query = str_after(url, "/api/v1/sandbox/runs/" RUN "/stream?");
 	CHECK(query != NULL);
+	if (!query)
+		return; /* not reached, but for the analyzer */
 	CHECK_EQ(sscanf(query, "token=%64[0-9a-f]&exp=%20[0-9]", token, exp), 2);
 	CHECK(strstr(query, "&u=a%40b&from_seq=3") != NULL);
 	CHECK_EQ(sign_check("secret", RUN, exp, token, now), 0);

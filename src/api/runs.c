@@ -228,12 +228,14 @@ static bool fits(const struct run *run, const struct wanted *w)
 	       (!w->session || (row->session_id && streq(row->session_id, w->session)));
 }
 
+/* The store works in the order it was asked: what it shall keep as over by now is in its
+ * answer, and nothing that ends from now on. So each run is in one of both. */
 static void list_live(struct listing *l, const struct wanted *w)
 {
 	struct service *s = api_of(l->x)->service;
 
 	for (const struct run *run = s->runs; run; run = run->next) {
-		if (!fits(run, w))
+		if (run->is_stored || !fits(run, w))
 			continue;
 		if (l->n_live >= l->page.offset && json_array_size(l->items) < l->page.limit)
 			(void)json_array_append_new(l->items, run_json(s, &run->row));

@@ -236,7 +236,7 @@ static int lend_file(
 	AUTO_FD from = open(*path, O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
 	int r = from < 0 ? -errno : fd_read_all(from, PEM_MAX, &text, &size);
 
-	if (r < 0)
+	if (r < 0 || !text)
 		return err_set(err, r, "read %s: %s", *path, strerror(-r));
 	if (asprintf(&copy, "%s/%s", data_dir, name) < 0)
 		abort();

@@ -152,14 +152,15 @@ TEST(filters_we_did_not_ask_for_are_not_tried)
 	}
 }
 
-/* libarchive keeps the directory of a zip in memory, whatever is in it. */
+/* libarchive keeps the directory of a zip in memory, whatever is in it. How much it writes itself
+ * differs from version to version, but never less than 54 bytes for one of these names. */
 TEST(the_directory_of_a_zip_is_limited)
 {
 	AUTO_FD good = make_archive(archive_write_set_format_zip, NULL, 20000);
 	struct extract_source s = source_of(good, EXTRACT_ZIP);
 
 	CHECK_EQ(count(&s, NULL), 20000);
-	AUTO_FD bad = make_archive(archive_write_set_format_zip, NULL, 300000);
+	AUTO_FD bad = make_archive(archive_write_set_format_zip, NULL, 320000);
 	s = source_of(bad, EXTRACT_ZIP);
 	CHECK_EQ(count(&s, NULL), -EBADMSG);
 }

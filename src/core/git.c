@@ -261,6 +261,20 @@ static int open_remote(struct fetch *f, struct err *err)
 	return r < 0 ? refuse(f, r, "reach the repository", err) : 0;
 }
 
+/* The depth saves only time: a file://, or a host that can not do it, is asked for all. */
+static int fetch_specs(struct fetch *f, const git_strarray *specs, git_fetch_options *o)
+{
+#if HAS_DEPTH
+	if (!f->is_commit)
+		o->depth = (int)(f->request->depth < 1000000 ? f->request->depth : 1000000);
+	int r = git_remote_fetch(f->remote, specs, o, NULL);
+	if (r != GIT_ENOTSUPPORTED || o->depth == 0)
+		return r;
+	o->depth = 0;
+#endif
+	return git_remote_fetch(f->remote, specs, o, NULL);
+}
+
 static int download(struct fetch *f, struct err *err)
 {
 	git_fetch_options o = GIT_FETCH_OPTIONS_INIT;
@@ -280,11 +294,7 @@ static int download(struct fetch *f, struct err *err)
 	o.update_fetchhead = 0;
 	if (f->is_commit)
 		specs = (git_strarray){ all, 2 }; /* hosts need not send a bare commit */
-#if HAS_DEPTH
-	else
-		o.depth = (int)(f->request->depth < 1000000 ? f->request->depth : 1000000);
-#endif
-	r = git_remote_fetch(f->remote, &specs, &o, NULL);
+	r = fetch_specs(f, &specs, &o);
 	if (r < 0)
 		return refuse(f, r, "fetch the repository", err);
 	(void)git_remote_disconnect(f->remote);

@@ -33,7 +33,7 @@ struct git_limits {
  * that stay within; no ".git": its objects would count twice, and it could tell secrets.
  *
  * The depth saves only time, and only libgit2 since 1.7 can do it; an older one fetches the
- * whole history of the ref.
+ * whole history of the ref, and so does any from a file:// or a host that knows no depth.
  *
  * -EINVAL for a URL, ref or patch that is no good (the sentence says where the patch fails),
  * -EPERM for a scheme or host that is not allowed, -ENOENT for a ref that is not there,

@@ -62,6 +62,25 @@ static void commit_tree(git_repository *repo, const git_oid *tree_id, const char
 		(void)git_oid_tostr(ret, GIT_COMMIT_SIZE + 1, &oid);
 }
 
+/* The same files once more, with a history. */
+static void commit_child(git_repository *repo, const char *parent, const char *branch, char *ret)
+{
+	git_signature *who = NULL;
+	git_commit *before = NULL;
+	git_tree *tree = NULL;
+	git_oid oid;
+
+	must(git_oid_fromstr(&oid, parent));
+	must(git_commit_lookup(&before, repo, &oid));
+	must(git_commit_tree(&tree, before));
+	must(git_signature_new(&who, "a", "a@example.org", 1700000001, 0));
+	must(git_commit_create_v(&oid, repo, branch, who, who, NULL, "more", tree, 1, before));
+	git_signature_free(who);
+	git_tree_free(tree);
+	git_commit_free(before);
+	(void)git_oid_tostr(ret, GIT_COMMIT_SIZE + 1, &oid);
+}
+
 static void make_first(struct sample *s)
 {
 	git_treebuilder *sub = NULL, *top = NULL;
@@ -420,13 +439,35 @@ TEST(a_repository_comes_by_http)
 	CHECK(host.n_requests >= 2);
 }
 
+/* Two commits, of which the host has to send but the second. */
+TEST(a_part_of_the_history_is_enough)
+{
+	SAMPLE(s);
+	GIT_HOST(host, s.scratch.path, GIT_HOST_GOOD);
+	SCRATCH(into);
+	struct git_limits limits = over_http(near);
+	char url[64];
+	char commit[GIT_COMMIT_SIZE + 1] = "", second[GIT_COMMIT_SIZE + 1];
+	struct err err = { 0 };
+
+	if (!git_host_has_git())
+		SKIP("git is not installed");
+	commit_child(s.repo, s.first, "refs/heads/long", second);
+	(void)snprintf(url, sizeof(url), "http://127.0.0.1:%u/r", host.port);
+	struct git_request q = { .url = url, .ref = "long", .depth = 1 };
+	if (git_fetch(&q, &limits, into.path, commit, &err) < 0)
+		fail_msg("%s", err.text);
+	CHECK_STR(commit, second);
+	check_first(&into);
+}
+
 TEST(our_own_network_is_out_of_reach)
 {
 	GIT_HOST(host, "/nonexistent", GIT_HOST_GOOD);
 	struct git_limits limits = over_http(far);
 	static const char *const names[] = { "http://127.0.0.1", "https://127.0.0.1",
 		"git://127.0.0.1", "http://localhost", "http://2130706433", "http://0x7f.1",
-		"http://[::ffff:127.0.0.1]", "http://0", "http://user:hunter2@10.0.0.1",
+		"http://[::ffff:7f00:1]", "http://0", "http://user:hunter2@10.0.0.1",
 		"http://169.254.169.254" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
@@ -435,6 +476,22 @@ TEST(our_own_network_is_out_of_reach)
 		(void)snprintf(url, sizeof(url), "%s:%u/r", names[i], host.port);
 		check_refused(url, NULL, &limits, -EPERM);
 	}
+	CHECK_EQ(host.n_requests, 0);
+}
+
+/* libgit2 1.9 does not take it for an address any more, older ones do. */
+TEST(an_address_of_both_kinds_is_out_of_reach)
+{
+	GIT_HOST(host, "/nonexistent", GIT_HOST_GOOD);
+	struct git_limits limits = over_http(far);
+	SCRATCH(into);
+	char url[64];
+	struct git_request q = { .url = url };
+	char commit[GIT_COMMIT_SIZE + 1];
+
+	(void)snprintf(url, sizeof(url), "http://[::ffff:127.0.0.1]:%u/r", host.port);
+	int r = git_fetch(&q, &limits, into.path, commit, NULL);
+	CHECK(r == -EPERM || r == -EINVAL);
 	CHECK_EQ(host.n_requests, 0);
 }
 
@@ -502,6 +559,7 @@ TESTS(UNIT(a_repository_comes_as_files), UNIT(refs_of_all_kinds_are_found),
 	UNIT(refs_that_are_not_there_are_errors), UNIT(a_patch_is_applied),
 	UNIT(a_bad_patch_is_an_error_that_says_where), UNIT(links_are_judged_by_where_they_lead),
 	UNIT(bytes_are_limited), UNIT(bombs_are_defused), UNIT(a_repository_comes_by_http),
-	UNIT(our_own_network_is_out_of_reach), UNIT(schemes_must_be_allowed),
+	UNIT(a_part_of_the_history_is_enough), UNIT(our_own_network_is_out_of_reach),
+	UNIT(an_address_of_both_kinds_is_out_of_reach), UNIT(schemes_must_be_allowed),
 	UNIT(a_silent_host_is_given_up), UNIT(an_endless_host_is_cut),
 	UNIT(a_password_is_never_repeated), UNIT(a_redirect_to_another_host_is_not_followed))

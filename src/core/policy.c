@@ -279,7 +279,7 @@ static uint64_t required_facets(const struct settings *c)
 int policy_decide(const struct settings *c, const struct policy_request *request,
 	struct policy *ret, struct policy_refusal *refusal)
 {
-	struct policy p = { .require = required_facets(c) };
+	struct policy p = { .trust_level = "standard", .require = required_facets(c) };
 
 	*refusal = (struct policy_refusal){ 0 };
 	int r = check_version(c, request->spec_version, refusal);
@@ -289,7 +289,7 @@ int policy_decide(const struct settings *c, const struct policy_request *request
 		r = choose_network(c, request->network_policy, &p, refusal);
 	if (r == 0)
 		r = choose_limits(c, request, &p, refusal);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	decide_approval(c, &p);
 	*ret = p;

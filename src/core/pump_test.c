@@ -283,6 +283,23 @@ TEST(finishing_takes_what_is_there_and_does_not_wait)
 	CHECK_STR(view.output[1].data, "a\xe2");
 }
 
+/* One word, once or very often, into one of the pipes. */
+static void write_something(struct sample *m, struct sample_bytes *sent, uint64_t *dice)
+{
+	static const char *const words[] = { "hello ", "\n", "\xe2\x82\xac", "\xff",
+		"\xf0\x9f\x98\x80", "\x01\x02", "\xe2", "\"quoted\\\"" };
+	const char *word = words[random_below(dice, ARRAY_SIZE(words))];
+	size_t n_times = random_below(dice, 10) ? 1 : 500;
+	int which = (int)random_below(dice, 2);
+
+	for (size_t k = 0; k < n_times; k++) {
+		sample_add(&sent[which], word, strlen(word));
+		sample_write(m, which, word, strlen(word));
+	}
+	if (random_below(dice, 3) == 0)
+		(void)uv_run(&m->loop, UV_RUN_NOWAIT);
+}
+
 TEST(any_bytes_in_any_pieces_come_out_whole)
 {
 	for (uint64_t seed = 0; seed < 20; seed++) {
@@ -292,20 +309,8 @@ TEST(any_bytes_in_any_pieces_come_out_whole)
 		uint64_t dice = seed;
 
 		sample_start(&m);
-		for (int i = 0; i < 200; i++) {
-			static const char *const words[] = { "hello ", "\n", "\xe2\x82\xac", "\xff",
-				"\xf0\x9f\x98\x80", "\x01\x02", "\xe2", "\"quoted\\\"" };
-			const char *word = words[random_below(&dice, ARRAY_SIZE(words))];
-			size_t n_times = random_below(&dice, 10) ? 1 : 500;
-			int which = (int)random_below(&dice, 2);
-
-			for (size_t k = 0; k < n_times; k++) {
-				sample_add(&sent[which], word, strlen(word));
-				sample_write(&m, which, word, strlen(word));
-			}
-			if (random_below(&dice, 3) == 0)
-				(void)uv_run(&m.loop, UV_RUN_NOWAIT);
-		}
+		for (int i = 0; i < 200; i++)
+			write_something(&m, sent, &dice);
 		sample_drain(&m);
 		sample_replay(&m, &view);
 		for (int which = 0; which < 2; which++) {

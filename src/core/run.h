@@ -77,6 +77,7 @@ struct run {
 	bool is_drained;
 	bool is_captured;
 	bool is_settling;  /* its end is being stored */
+	bool is_stored;    /* ... and who asks the store from now on finds it there */
 	bool is_abandoned; /* it goes when nobody is at work for it any more */
 	bool cancels;      /* somebody asked for its end */
 	unsigned n_work;   /* threads and calls of the store at work for it */

@@ -356,6 +356,7 @@ static void on_end_stored(void *ctx, int r)
 	struct service *s = run->service;
 
 	s->n_pending--;
+	run->is_stored = r == 0;
 	if (r < 0 && !s->is_closing && run->n_tries < TRIES_MAX) {
 		start_timer(run, on_try_again, TRY_WAIT_MS << run->n_tries++);
 		return;
@@ -375,6 +376,7 @@ static void store_end(struct run *run)
 	store_batch_put(b, &run_table, &run->row);
 	quota_count_end(b, &run->row);
 	run->service->n_pending++;
+	run->is_stored = true;
 	store_commit(b, on_end_stored, run);
 }
 

@@ -211,9 +211,9 @@ void exchange_reply_bytes(
 		return;
 	if (!type || has_no_body(status) || streq(x->head.method, "HEAD"))
 		size = 0;
-	char *to = x->server->buffer;
 	if (size > HTTP_PIECE)
-		to = large = malloc(HEAD_ROOM + FIELDS_MAX + size);
+		large = malloc(HEAD_ROOM + FIELDS_MAX + size);
+	char *to = size > HTTP_PIECE ? large : x->server->buffer;
 	if (!to)
 		abort();
 	size_t n = write_head(to, x, status, &a);

@@ -22,13 +22,13 @@
 #define SAMPLE_WAIT_SEC 10
 
 /* What is checked here is not what a test is about, but what it stands on. */
-#define MUST(cond)                                                                                 \
-	do {                                                                                       \
-		if (!(cond)) {                                                                     \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #cond);         \
-			abort();                                                                   \
-		}                                                                                  \
-	} while (0)
+#define MUST(cond) ((cond) ? (void)0 : sample_give_up(__FILE__, __LINE__, #cond))
+
+static inline _Noreturn void sample_give_up(const char *file, int line, const char *what)
+{
+	(void)fprintf(stderr, "%s:%d: not so: %s\n", file, line, what);
+	abort();
+}
 
 struct sample {
 	struct http_options options;

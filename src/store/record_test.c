@@ -45,23 +45,28 @@ TEST(names_differ)
 }
 
 /* An index that does not end with the key could not give the order of a listing. */
+static void check_index(const struct table *t, const struct table_index *index)
+{
+	const char *names = index->columns;
+	size_t n_keys = 0;
+
+	CHECK(strncmp(index->name, "idx_", 4) == 0);
+	for (; *names; names += strspn(names, ", ")) {
+		size_t size = strcspn(names, ", ");
+		const struct column *c = row_find_column(t, names, size);
+
+		CHECK(c != NULL);
+		n_keys += (size_t)(c - t->columns) < t->n_keys;
+		names += size;
+	}
+	CHECK_EQ(n_keys, t->n_keys);
+}
+
 TEST(indexes_are_of_columns_and_end_with_the_key)
 {
 	for (size_t i = 0; tables[i]; i++) {
-		const struct table *t = tables[i];
-		for (size_t j = 0; j < t->n_indexes; j++) {
-			const char *names = t->indexes[j].columns;
-			size_t n_keys = 0;
-			CHECK(strncmp(t->indexes[j].name, "idx_", 4) == 0);
-			for (; *names; names += strspn(names, ", ")) {
-				size_t size = strcspn(names, ", ");
-				const struct column *c = row_find_column(t, names, size);
-				CHECK(c != NULL);
-				n_keys += (size_t)(c - t->columns) < t->n_keys;
-				names += size;
-			}
-			CHECK_EQ(n_keys, t->n_keys);
-		}
+		for (size_t j = 0; j < tables[i]->n_indexes; j++)
+			check_index(tables[i], &tables[i]->indexes[j]);
 	}
 }
 

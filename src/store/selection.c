@@ -101,7 +101,9 @@ static int condition_init(struct condition *c, const struct table *t, const stru
 	c->is_null = c->columns[0]->type == COLUMN_INT ? f->number == STORE_NULL : !f->text;
 	if (!is_allowed(c))
 		return -EINVAL;
-	c->text = f->text ? xstrdup(f->text) : NULL;
+	if (!f->text)
+		return 0; /* is_allowed() saw to it that none is needed */
+	c->text = xstrdup(f->text);
 	if (c->op == FILTER_CONTAINS)
 		lower_text(c->text);
 	return c->op == FILTER_IN && !in_is_small(c->text) ? -EINVAL : 0;

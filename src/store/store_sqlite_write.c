@@ -38,9 +38,11 @@ static bool equal_int(sqlite3_stmt *s, int i, const struct column *c, const void
 
 static bool equal_real(sqlite3_stmt *s, int i, const struct column *c, const void *row)
 {
+	/* Neither greater nor smaller: what is there is a number, and so is what is put. */
 	double stored = sqlite3_column_double(s, i);
+	double put = *row_real(c, row);
 
-	return memcmp(&stored, row_real(c, row), sizeof(stored)) == 0;
+	return !(stored < put) && !(stored > put);
 }
 
 /* For values that are there. */

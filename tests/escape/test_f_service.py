@@ -16,7 +16,7 @@ from enemy import (BASE, BareSocket, Issuer, dial, files_with, growth_of, head, 
                    plain64, say, statuses, unsigned)
 from jar import SLOWER, eventually
 from outside import PYTHON
-from server import make_server, server, users  # noqa: F401 (fixtures)
+from server import WsRefused, make_server, server, users, ws_status  # noqa: F401 (fixtures)
 
 MB = 1 << 20
 # Else a sanitizer, if there is one, keeps what was freed, and memory can not be measured.
@@ -260,8 +260,8 @@ def _opens(server, path, **options):
         try:
             async with server.connect(path, **options):
                 return True
-        except Exception as e:  # noqa: BLE001 (whatever websockets makes of a refusal)
-            assert getattr(e, "status_code", 0) in (400, 401, 403, 404, 422), e
+        except WsRefused as e:
+            assert ws_status(e) in (400, 401, 403, 404, 422), e
             return False
     return asyncio.run(go())
 

@@ -10,6 +10,7 @@
 the server and the keeper it started are ended, and nothing of them may be left.
 """
 import contextlib
+import inspect
 import os
 import pathlib
 import pwd
@@ -29,6 +30,15 @@ BASE = "/api/v1/sandbox"
 READY_SECONDS = 20 * SLOWER
 READY = re.compile(r"^Belljar is ready at (?P<url>\S+?)(?:/\?key=(?P<key>\S+))?$")
 OVER = ("completed", "failed", "timed_out", "killed")
+# Version 14 of websockets has other names for things, and 15 looks for proxies.
+WS_OPTIONS = inspect.signature(websockets.connect).parameters
+IS_OLD_WS = "extra_headers" in WS_OPTIONS
+WsRefused = websockets.InvalidStatusCode if IS_OLD_WS else websockets.InvalidStatus
+
+
+def ws_status(refused):
+    """The HTTP status of an upgrade that ended in a WsRefused."""
+    return refused.status_code if IS_OLD_WS else refused.response.status_code
 
 
 class Server:
@@ -169,8 +179,10 @@ class Server:
             path = f"{BASE}/runs/{path}/stream"
         key = self.key if key is None else key
         headers = {**({"X-API-KEY": key} if key else {}), **options.pop("headers", {})}
-        return websockets.connect("ws" + self.url[4:] + path, extra_headers=headers,
-                                  max_size=None, **options)
+        options["extra_headers" if IS_OLD_WS else "additional_headers"] = headers
+        if "proxy" in WS_OPTIONS:
+            options.setdefault("proxy", None)
+        return websockets.connect("ws" + self.url[4:] + path, max_size=None, **options)
 
     # --- what most tests do ---
 

@@ -7,9 +7,8 @@ import uuid
 import httpx
 import jwt
 import pytest
-import websockets
 
-from server import BASE, make_server, server, users  # noqa: F401 (fixtures)
+from server import BASE, WsRefused, make_server, server, users  # noqa: F401 (fixtures)
 
 UNKNOWN = "Not authenticated (provide Bearer token or X-API-KEY)"
 
@@ -167,9 +166,9 @@ def first_frame(server, path):
 def test_a_socket_takes_the_key_from_the_query(server):
     path = f"{BASE}/runs/{server.run('true')['id']}/stream"
     assert json.loads(first_frame(server, f"{path}?auth_token={server.key}"))["seq"] == 1
-    with pytest.raises(websockets.InvalidStatusCode):
+    with pytest.raises(WsRefused):
         first_frame(server, f"{path}?auth_token=wrong")
-    with pytest.raises(websockets.InvalidStatusCode):
+    with pytest.raises(WsRefused):
         first_frame(server, f"{path}?api_key={server.key}")
     assert server.key not in server.log()
 

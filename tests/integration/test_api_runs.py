@@ -264,6 +264,15 @@ def test_lists_are_paged_and_filtered(server):
     assert server.post(f"/runs/{live}/cancel").json()["cancelled"] is True
 
 
+def test_a_run_is_listed_once_while_its_end_is_being_stored(server):
+    made = []
+    for _ in range(40):
+        made.append(server.run("true")["id"])
+        listed = server.get("/runs").json()
+        assert sorted(i["id"] for i in listed["items"]) == sorted(made)
+        assert listed["total"] == len(made)
+
+
 @pytest.mark.parametrize("name, value", [
     ("limit", "0"), ("limit", "1001"), ("limit", "x"), ("offset", "-1"),
     ("offset", str(2**63)), ("phase", "bogus")])

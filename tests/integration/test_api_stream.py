@@ -11,7 +11,7 @@ import pytest
 import websockets
 
 from jar import SLOWER, eventually
-from server import BASE, make_server, server, users  # noqa: F401 (fixtures)
+from server import BASE, WsRefused, make_server, server, users, ws_status  # noqa: F401 (fixtures)
 
 PATIENCE = 30 * SLOWER
 SECRET = "a-secret-for-signatures-0123456789"
@@ -38,10 +38,10 @@ def read(server, path, until=None, **options):
 def refusal(server, path, **options):
     """The HTTP status that an upgrade is refused with."""
     async def go():
-        with pytest.raises(websockets.InvalidStatusCode) as caught:
+        with pytest.raises(WsRefused) as caught:
             async with server.connect(path, **options):
                 pass
-        return caught.value.status_code
+        return ws_status(caught.value)
     return asyncio.run(go())
 
 
@@ -390,8 +390,8 @@ def test_there_is_a_limit_of_streams(make_server, setting):
         try:
             async with server.connect(run_id):
                 return None
-        except websockets.InvalidStatusCode as why:
-            return why.status_code
+        except WsRefused as why:
+            return ws_status(why)
 
     async def go():
         async with contextlib.AsyncExitStack() as stack:

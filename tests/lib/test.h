@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -33,9 +35,20 @@
 		skip();                                                                            \
 	} while (0)
 
+/* cmocka looks for its setting before each line it prints; tests may empty the environment. */
+static inline void test_keep_output(void)
+{
+	const char *wanted = getenv("CMOCKA_MESSAGE_OUTPUT");
+
+	if (wanted && strcasecmp(wanted, "tap") == 0)
+		cmocka_set_message_output(CM_OUTPUT_TAP);
+}
+
 #define TESTS(...)                                                                                 \
 	int main(void)                                                                             \
 	{                                                                                          \
 		const struct CMUnitTest tests[] = { __VA_ARGS__ };                                 \
+                                                                                                   \
+		test_keep_output();                                                                \
 		return cmocka_run_group_tests(tests, NULL, NULL);                                  \
 	}
