@@ -95,14 +95,36 @@ TEST(files_come_out)
 	sample_remove(&m);
 }
 
+struct failure {
+	enum reason reason;
+	int error;
+	int r; /* what the errand tells */
+};
+
+/* The errand is the job `n`, and ends so. */
+static void check_failure(
+	struct sample *m, struct session *session, size_t n, const struct failure *f)
+{
+	struct outcome o = { 0 };
+	char text[] = "x";
+	struct errand_plan plan = { .feed = feed_text, .feed_ctx = text, .capture_fd = -1 };
+
+	errand_start(session, &plan, on_done, &o);
+	struct job *j = sample_job(n);
+	struct result result = job_result(j, f->reason, -1);
+	result.error = f->error;
+	(void)snprintf(result.message, sizeof(result.message), "because %zu", n);
+	job_started(j);
+	job_ends_with(j, &result);
+	SAMPLE_UNTIL(m, o.n);
+	CHECK_EQ(o.r, f->r);
+	CHECK_STR(o.text, result.message);
+}
+
 /* What fails first is what is told. */
 TEST(failures_have_their_reasons)
 {
-	static const struct {
-		enum reason reason;
-		int error;
-		int r;
-	} cases[] = {
+	static const struct failure cases[] = {
 		{ REASON_PROVISION_FAILED, ENOSPC, -ENOSPC },
 		{ REASON_PROVISION_FAILED, EDQUOT, -ENOSPC },
 		{ REASON_PROVISION_FAILED, EFBIG, -ENOSPC },
@@ -114,22 +136,8 @@ TEST(failures_have_their_reasons)
 	sample_open(&m);
 	struct session *session = sample_session(&m);
 
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct outcome o = { 0 };
-		char text[] = "x";
-		struct errand_plan plan = { .feed = feed_text, .feed_ctx = text, .capture_fd = -1 };
-
-		errand_start(session, &plan, on_done, &o);
-		struct job *j = sample_job(i);
-		struct result result = job_result(j, cases[i].reason, -1);
-		result.error = cases[i].error;
-		(void)snprintf(result.message, sizeof(result.message), "because %zu", i);
-		job_started(j);
-		job_ends_with(j, &result);
-		SAMPLE_UNTIL(&m, o.n);
-		CHECK_EQ(o.r, cases[i].r);
-		CHECK_STR(o.text, result.message);
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		check_failure(&m, session, i, &cases[i]);
 	sample_remove(&m);
 }
 

@@ -16,24 +16,14 @@ TEST(runs_wait_in_order_and_a_full_queue_refuses)
 	sample_open(&m);
 	struct sample_answer a;
 
-	(void)sample_run(&m, "{\"base_image\":\"host\",\"command\":[\"1\"]}");
-	(void)sample_run(&m, "{\"base_image\":\"host\",\"command\":[\"2\"]}");
-	(void)sample_run(&m, "{\"base_image\":\"host\",\"command\":[\"3\"]}");
+	sample_numbered_runs(&m, 3);
 	sample_ask(&m, &a, "alice", NULL, SAMPLE_BODY);
 	SAMPLE_UNTIL(&m, a.n > 0);
 	CHECK_EQ(a.status, 429);
 	CHECK_STR(a.code, "queue_full");
 	CHECK_STR(json_string_value(json_object_get(a.details, "quota_scope")), "global");
 	sample_answer_fini(&a);
-	for (size_t i = 0; i < 3; i++) {
-		const char name[] = { (char)('1' + i), '\0' };
-
-		SAMPLE_UNTIL(&m, sample_host.n_jobs == i + 1);
-		CHECK_STR(sample_job(i)->argv, name);
-		job_started(sample_job(i));
-		job_ends(sample_job(i), REASON_EXIT_CODE_0, 0);
-	}
-	SAMPLE_UNTIL(&m, m.service->n_runs == 0);
+	sample_numbered_jobs_end_in_order(&m, 3);
 	sample_remove(&m);
 }
 

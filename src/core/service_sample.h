@@ -227,6 +227,36 @@ static inline struct run *sample_run(struct sample *m, const char *body)
 	return sample_run_of(m, "alice", body ? body : SAMPLE_BODY);
 }
 
+/* Runs whose commands are "1", "2", ... up to `n`, at most 9, asked for in this order. */
+static inline void sample_numbered_runs(struct sample *m, size_t n)
+{
+	for (size_t i = 1; i <= n; i++) {
+		char body[64];
+
+		(void)snprintf(
+			body, sizeof(body), "{\"base_image\":\"host\",\"command\":[\"%zu\"]}", i);
+		(void)sample_run(m, body);
+	}
+}
+
+static inline void sample_numbered_job_ends(struct sample *m, size_t i)
+{
+	const char name[] = { (char)('1' + i), '\0' };
+
+	SAMPLE_UNTIL(m, sample_host.n_jobs == i + 1);
+	CHECK_STR(sample_job(i)->argv, name);
+	job_started(sample_job(i));
+	job_ends(sample_job(i), REASON_EXIT_CODE_0, 0);
+}
+
+/* Each of them begins when the one before it ended, and nothing is left then. */
+static inline void sample_numbered_jobs_end_in_order(struct sample *m, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		sample_numbered_job_ends(m, i);
+	SAMPLE_UNTIL(m, m->service->n_runs == 0);
+}
+
 static inline void sample_answer_fini(struct sample_answer *a)
 {
 	json_decref(a->details);
@@ -341,5 +371,7 @@ static inline struct session *sample_session(struct sample *m)
 	SAMPLE_UNTIL(m, a.n == 1);
 	CHECK_EQ(a.status, 0);
 	CHECK(a.session != NULL);
+	if (!a.session)
+		abort(); /* not reached, but for the analyzer */
 	return a.session;
 }

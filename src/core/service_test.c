@@ -131,26 +131,12 @@ TEST(what_waited_is_executed_in_the_same_order_whatever_the_keeper)
 	sample_open(&m);
 
 	(void)sample_run(&m, NULL);
-	for (char c = '1'; c <= '3'; c++) {
-		char body[64];
-
-		(void)snprintf(
-			body, sizeof(body), "{\"base_image\":\"host\",\"command\":[\"%c\"]}", c);
-		(void)sample_run(&m, body);
-	}
+	sample_numbered_runs(&m, 3);
 	job_started(sample_job(0));
 	restart(&m);
 	memset(sample_host.instance, 'b', KEEPER_ID_SIZE);
 	sample_up(NULL, 0, NULL, 0);
-	for (size_t i = 0; i < 3; i++) {
-		const char name[] = { (char)('1' + i), '\0' };
-
-		SAMPLE_UNTIL(&m, sample_host.n_jobs == i + 1);
-		CHECK_STR(sample_job(i)->argv, name);
-		job_started(sample_job(i));
-		job_ends(sample_job(i), REASON_EXIT_CODE_0, 0);
-	}
-	SAMPLE_UNTIL(&m, m.service->n_runs == 0);
+	sample_numbered_jobs_end_in_order(&m, 3);
 	sample_remove(&m);
 }
 
@@ -337,36 +323,46 @@ TEST(damaged_output_does_not_keep_a_run_from_being_adopted)
 
 /* --- failures of the store --- */
 
+static void open_with_a_failing_call(struct sample *m, int n)
+{
+	struct err err = { 0 };
+	char data[128];
+	struct service_options options = {
+		.loop = &m->loop,
+		.settings = &m->settings,
+		.root = m->dir.path,
+		.data_dir = data,
+		.runtime = &sample_runtime,
+		.store = m->store,
+	};
+
+	(void)snprintf(m->store, sizeof(m->store), "fault:%d:memory:", n);
+	(void)snprintf(data, sizeof(data), "%s/data", m->dir.path);
+	CHECK_EQ(service_open(&options, &m->service, &err), 0);
+}
+
 /* Nothing is opened, or taken for nobody's, before the store has told all. */
+static void check_asked_again_when_call_fails(int n)
+{
+	SAMPLE(m);
+	struct sample_answer a;
+
+	open_with_a_failing_call(&m, n);
+	sample_settle(&m);
+	CHECK(!sample_host.is_open);
+	sample_ask(&m, &a, "alice", NULL, SAMPLE_BODY);
+	SAMPLE_UNTIL(&m, a.n);
+	CHECK_EQ(a.status, 503);
+	SAMPLE_UNTIL(&m, sample_host.is_open);
+	sample_up(NULL, 0, NULL, 0);
+	CHECK(sample_run(&m, NULL)->job != NULL);
+	sample_remove(&m);
+}
+
 TEST(a_store_that_can_not_be_read_is_asked_again)
 {
-	for (int n = 1; n <= 2; n++) {
-		SAMPLE(m);
-		struct sample_answer a;
-		struct err err = { 0 };
-		char data[128];
-		struct service_options options = {
-			.loop = &m.loop,
-			.settings = &m.settings,
-			.root = m.dir.path,
-			.data_dir = data,
-			.runtime = &sample_runtime,
-			.store = m.store,
-		};
-
-		(void)snprintf(m.store, sizeof(m.store), "fault:%d:memory:", n);
-		(void)snprintf(data, sizeof(data), "%s/data", m.dir.path);
-		CHECK_EQ(service_open(&options, &m.service, &err), 0);
-		sample_settle(&m);
-		CHECK(!sample_host.is_open);
-		sample_ask(&m, &a, "alice", NULL, SAMPLE_BODY);
-		SAMPLE_UNTIL(&m, a.n);
-		CHECK_EQ(a.status, 503);
-		SAMPLE_UNTIL(&m, sample_host.is_open);
-		sample_up(NULL, 0, NULL, 0);
-		CHECK(sample_run(&m, NULL)->job != NULL);
-		sample_remove(&m);
-	}
+	check_asked_again_when_call_fails(1);
+	check_asked_again_when_call_fails(2);
 }
 
 #define RICH                                                                                       \

@@ -126,33 +126,42 @@ TEST(without_a_workspace_there_is_no_session)
 	sample_remove(&m);
 }
 
+static void check_deleted_at_the_second_try(struct sample *m, struct session *session)
+{
+	struct sample_answer first = { 0 }, second = { 0 };
+
+	session_delete(session, sample_on_session, &first);
+	SAMPLE_UNTIL(m, first.n);
+	CHECK_EQ(first.status, 503);
+	session_delete(m->service->sessions, sample_on_session, &second);
+	SAMPLE_UNTIL(m, second.n);
+	CHECK_EQ(second.status, 0);
+	CHECK_EQ(m->service->n_sessions, 0);
+	CHECK_EQ(count_stored(m, &session_table), 0);
+}
+
+static void check_nothing_left_when_call_fails(int n)
+{
+	SAMPLE(m);
+	struct sample_answer a;
+
+	(void)snprintf(m.store, sizeof(m.store), "fault:%d:memory:", n);
+	sample_open(&m);
+	sample_ask_session(&m, &a, "alice", "k", "{\"base_image\":\"host\"}");
+	SAMPLE_UNTIL(&m, a.n);
+	CHECK_EQ(a.status, n <= 4 ? 503 : 0);
+	CHECK_EQ(m.service->n_sessions, a.status == 0);
+	CHECK_EQ(sample_host.n_dropped, n == 4);
+	if (a.session)
+		check_deleted_at_the_second_try(&m, a.session);
+	sample_remove(&m);
+}
+
 /* Calls 1 and 2 are of the start; then the key, the row, its snapshots, its removal. */
 TEST(whichever_call_of_the_store_fails_nothing_is_left)
 {
-	for (int n = 3; n <= 6; n++) {
-		SAMPLE(m);
-		struct sample_answer a, b = { 0 };
-
-		(void)snprintf(m.store, sizeof(m.store), "fault:%d:memory:", n);
-		sample_open(&m);
-		sample_ask_session(&m, &a, "alice", "k", "{\"base_image\":\"host\"}");
-		SAMPLE_UNTIL(&m, a.n);
-		CHECK_EQ(a.status, n <= 4 ? 503 : 0);
-		CHECK_EQ(m.service->n_sessions, a.status == 0);
-		CHECK_EQ(sample_host.n_dropped, n == 4);
-		if (a.session) {
-			session_delete(a.session, sample_on_session, &b);
-			SAMPLE_UNTIL(&m, b.n);
-			CHECK_EQ(b.status, 503);
-			struct sample_answer c = { 0 };
-			session_delete(m.service->sessions, sample_on_session, &c); /* again */
-			SAMPLE_UNTIL(&m, c.n);
-			CHECK_EQ(c.status, 0);
-			CHECK_EQ(m.service->n_sessions, 0);
-			CHECK_EQ(count_stored(&m, &session_table), 0);
-		}
-		sample_remove(&m);
-	}
+	for (int n = 3; n <= 6; n++)
+		check_nothing_left_when_call_fails(n);
 }
 
 /* --- ending --- */
@@ -339,14 +348,25 @@ TEST(without_an_image_nothing_runs_in_it)
 
 /* --- after a restart, and when the keeper goes --- */
 
+static void check_kept_or_lost(struct sample *m, struct session *s, const char *kept)
+{
+	char body[128];
+	struct sample_answer a;
+
+	CHECK_EQ(s->is_lost, !streq(s->workspace, kept));
+	CHECK(s->workspace_bytes > 0);
+	run_in(s, body, sizeof(body));
+	sample_ask(m, &a, "alice", NULL, body);
+	SAMPLE_UNTIL(m, a.n);
+	CHECK_STR(a.code, s->is_lost ? "workspace_lost" : "");
+}
+
 TEST(a_session_whose_workspace_is_gone_is_lost)
 {
 	SAMPLE(m);
 	(void)snprintf(m.store, sizeof(m.store), "sqlite:%s/store.db", m.dir.path);
 	sample_open(&m);
 	char kept[1][WORKSPACE_ID_SIZE + 1];
-	char body[128];
-	struct sample_answer a;
 
 	memcpy(kept[0], sample_session(&m)->workspace, sizeof(kept[0]));
 	(void)sample_session(&m);
@@ -356,14 +376,8 @@ TEST(a_session_whose_workspace_is_gone_is_lost)
 	CHECK_EQ(m.service->n_sessions, 2);
 	sample_up(NULL, 0, (const char(*)[WORKSPACE_ID_SIZE + 1]) kept, 1);
 	CHECK_EQ(sample_host.n_dropped, 0);
-	for (struct session *s = m.service->sessions; s; s = s->next) {
-		CHECK_EQ(s->is_lost, !streq(s->workspace, kept[0]));
-		CHECK(s->workspace_bytes > 0);
-		run_in(s, body, sizeof(body));
-		sample_ask(&m, &a, "alice", NULL, body);
-		SAMPLE_UNTIL(&m, a.n);
-		CHECK_STR(a.code, s->is_lost ? "workspace_lost" : "");
-	}
+	for (struct session *s = m.service->sessions; s; s = s->next)
+		check_kept_or_lost(&m, s, kept[0]);
 	sample_remove(&m);
 }
 

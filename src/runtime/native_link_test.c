@@ -209,25 +209,29 @@ static void an_empty_message(struct stage *s)
 	(void)send(s->fd, "x", 1, MSG_NOSIGNAL);
 }
 
+static void check_connection_dropped_by(void (*say_nonsense)(struct stage *s))
+{
+	struct stage s;
+	struct heard h;
+
+	stage_make(&s);
+	listen_at(&s);
+	greet(&s, NULL, NULL);
+	CHECK_EQ(start(&s, RUN_A, &h), 0);
+	say_nonsense(&s);
+	UNTIL(&s, s.n_down == 1);
+	CHECK_STR(h.words, "");
+	stage_remove(&s);
+}
+
 TEST(nonsense_drops_the_connection)
 {
 	static void (*const cases[])(struct stage * s) = { unknown_type, a_clients_word,
 		welcome_twice, list_twice, workspaces_twice, short_result, long_id, unknown_reason,
 		impossible_error, bytes_left_over, another_version, an_empty_message };
 
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct stage s;
-		struct heard h;
-
-		stage_make(&s);
-		listen_at(&s);
-		greet(&s, NULL, NULL);
-		CHECK_EQ(start(&s, RUN_A, &h), 0);
-		cases[i](&s);
-		UNTIL(&s, s.n_down == 1);
-		CHECK_STR(h.words, "");
-		stage_remove(&s);
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		check_connection_dropped_by(cases[i]);
 }
 
 TEST(too_many_runs_are_nonsense)

@@ -64,7 +64,9 @@ def test_every_filter_finds_its_runs(server):
     began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 1))
     session = server.session(workspace_id="w1", workspace_group_id="g1", scope_snapshot_id="s1")
     good = server.run("true", session_id=session["id"])["id"]
-    bad = server.run("sh", "-c", "exit 3", base_image="python:3-slim")["id"]
+    exited = server.run("sh", "-c", "exit 3", base_image="python:3-slim")
+    assert exited["exit_code"] == 3, exited  # it has started: there is some such Python
+    bad = exited["id"]
     late = server.run("sleep", "9", timeout_sec=1)["id"]
     everything = {good, bad, late}
     ended = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 1))
