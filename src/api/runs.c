@@ -198,8 +198,9 @@ static void handle_cancel(struct exchange *x)
 	uint64_t ms = api->settings->cancel_grace_sec * 1000 + CANCEL_ADD_MS;
 
 	api_note_run(x, id);
-	/* One that is being canceled already is waited for as well. */
-	if (run && (run_cancel(run) || run->cancels))
+	/* One that is being canceled already is waited for as well; one whose end is known, and
+	 * only not stored yet, is over. */
+	if (run && !phase_is_over(run->phase) && (run_cancel(run) || run->cancels))
 		wait_start(x, run, ms, on_canceled, x);
 	else
 		run_get(api->service, id, api_who(x), on_row_to_cancel, x);

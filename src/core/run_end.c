@@ -390,8 +390,9 @@ static void settle(struct run *run, const struct artifact_summary *artifacts)
 	count_end(run);
 	store_end(run);
 	/* The keeper has the result until it is stored, and would tell the next server the same:
-	 * whoever waits for it need not wait for that. */
-	if (run->job)
+	 * whoever waits for it need not wait for that. In a session it would still be counted as
+	 * active by then. */
+	if (run->job && !run->session)
 		tell_waiters(run);
 }
 
