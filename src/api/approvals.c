@@ -5,6 +5,7 @@
 #include "api/api.h"
 #include "api/page.h"
 #include "api/reply.h"
+#include "base/json.h"
 #include "base/str.h"
 #include "core/problem.h"
 #include "core/run.h"
@@ -20,8 +21,7 @@ static json_t *held_json(const struct run *run)
 	json_t *o = run_json_admin(&run->row);
 
 	(void)json_object_set_new(o, "approval", json_string(run->row.approval));
-	(void)json_object_set_new(o, "approval_rule",
-		run->policy.approval ? json_string(run->policy.approval) : json_null());
+	(void)json_object_set_new(o, "approval_rule", json_text_or_null(run->policy.approval));
 	return o;
 }
 

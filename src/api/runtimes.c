@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "core/image_name.h"
+#include "core/run.h"
 #include "core/service.h"
 #include "core/settings.h"
 #include "store/store.h"
@@ -116,18 +117,6 @@ static void add_limits(json_t *o, const struct settings *c)
 
 /* --- protection --- */
 
-/* The facets that are in the mask, or those that are not; "timeout", "memory", ... */
-static json_t *facets_json(uint64_t mask)
-{
-	json_t *list = json_array();
-
-	for (int f = 0; f < FACET_COUNT; f++) {
-		if (mask & FACET_BIT(f))
-			(void)json_array_append_new(list, json_string(facet_name((enum facet)f)));
-	}
-	return list;
-}
-
 static json_t *warnings_json(const struct posture *p, bool is_up, uint64_t enforced)
 {
 	json_t *list = texts_json(p->warnings);
@@ -155,8 +144,8 @@ static void add_protection(json_t *o, const struct posture *p, bool is_up, uint6
 	bool denies = is_up && enforced & FACET_BIT(FACET_NET);
 
 	set(o, "facets",
-		json_pack("{s:o,s:o}", "enforced", facets_json(is_up ? enforced : 0),
-			"not_enforced", facets_json(is_up ? FACET_ALL & ~enforced : 0)));
+		json_pack("{s:o,s:o}", "enforced", run_json_facets(is_up ? enforced : 0),
+			"not_enforced", run_json_facets(is_up ? FACET_ALL & ~enforced : 0)));
 	set(o, "interactive_supported", json_boolean(is_up));
 	set(o, "egress_allowlist_supported", json_false());
 	set(o, "strict_deny_all_supported", json_boolean(denies));

@@ -31,6 +31,9 @@ int fd_set_nonblock(int fd, bool on);
 /* pipe2(O_CLOEXEC) with the ends named; 0 or a negative errno. */
 int fd_pipe(int *ret_read_fd, int *ret_write_fd);
 
+/* Let this process open as many descriptors as it may. */
+void fd_raise_limit(void);
+
 /* The entries of the directory `dir_fd` from its first, by a descriptor of their own; NULL
  * with errno on failure. For CLEANUP(fd_close_dirp). */
 DIR *fd_open_dir(int dir_fd);

@@ -18,4 +18,10 @@ int json_read(const char *text, size_t size, json_t **ret, struct err *err);
 /* The canonical form: keys sorted, no blanks. The caller frees it; aborts without memory. */
 char *json_canonical(const json_t *json);
 
+/* A text, or null for NULL. */
+static inline json_t *json_text_or_null(const char *text)
+{
+	return text ? json_string(text) : json_null();
+}
+
 #define AUTO_JSON CLEANUP(json_decrefp) json_t

@@ -272,16 +272,6 @@ static void take_back_tls(const struct settings *c, const char *data_dir)
 	}
 }
 
-static void raise_file_limit(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-		return;
-	limit.rlim_cur = limit.rlim_max;
-	(void)setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 static int prepare(struct settings *c, char **ret_data_dir, int *ret_keeper_fd, struct err *err)
 {
 	uid_t uid = geteuid();
@@ -476,7 +466,7 @@ static int run(const struct command *self, int argc, char **argv)
 		r = load_settings(&v, &server.settings, &err);
 	log_set_level((enum log_level)server.settings.log_level);
 	log_set_json(true);
-	raise_file_limit();
+	fd_raise_limit();
 	if (r >= 0)
 		r = prepare(&server.settings, &data_dir, &server.keeper_fd, &err);
 	if (r >= 0)

@@ -8,7 +8,9 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/date.h"
 #include "base/str.h"
+#include "core/problem.h"
 #include "core/service.h"
 #include "store/record.h"
 
@@ -166,6 +168,18 @@ void claim_begin(struct service *s, const struct claim_request *request, claim_c
 	};
 	s->n_pending++;
 	store_get(s->store, &idempotency_table, &key, on_row, c);
+}
+
+void claim_conflict(const struct claim_answer *a, const char *key, struct problem *problem)
+{
+	char created[DATE_SIZE + 1];
+
+	date_format(a->created_sec * UINT64_C(1000000000), created);
+	(void)problem_set(
+		problem, "idempotency_conflict", "Idempotency-Key replay with different body");
+	problem_add(problem, "prior_id", json_string(a->object_id));
+	problem_add(problem, "key", json_string(key));
+	problem_add(problem, "prior_created_at", json_string(created));
 }
 
 void claim_store(const struct claim *c, struct store_batch *batch)

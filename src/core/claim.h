@@ -8,6 +8,7 @@
 #include "base/uuid.h"
 
 struct claim;
+struct problem;
 struct service;
 struct store_batch;
 
@@ -37,6 +38,9 @@ struct claim_request {
 #define CLAIM_KEY_MAX 128u
 
 void claim_begin(struct service *s, const struct claim_request *request, claim_cb *done, void *ctx);
+
+/* What to say of CLAIM_CONFLICT. */
+void claim_conflict(const struct claim_answer *a, const char *key, struct problem *problem);
 
 /* Have the key stored together with what it made. NULL is allowed. */
 void claim_store(const struct claim *c, struct store_batch *batch);

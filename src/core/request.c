@@ -524,6 +524,28 @@ void request_fini(struct request *r)
 	*r = (struct request){ 0 };
 }
 
+int request_decide(const struct request *r, const struct settings *c, struct policy *ret,
+	struct problem *problem)
+{
+	struct policy_refusal refusal = { 0 };
+	struct policy_request asked = {
+		.spec_version = r->spec_version,
+		.trust_level = r->trust_level,
+		.runtime = r->runtime,
+		.network_policy = r->network_policy,
+		.cpu_milli = r->cpu_milli,
+		.memory_mb = r->memory_mb,
+		.timeout_sec = r->timeout_sec,
+		.startup_timeout_sec = r->startup_timeout_sec,
+	};
+
+	if (policy_decide(c, &asked, ret, &refusal) == 0)
+		return 0;
+	int result = problem_from_policy(problem, &refusal);
+	policy_refusal_fini(&refusal);
+	return result;
+}
+
 void request_fingerprint(const struct request *r, enum request_kind kind, char ret[65])
 {
 	AUTO_JSON *whole = json_copy(r->body);

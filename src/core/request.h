@@ -9,7 +9,9 @@
 #include "base/cleanup.h"
 #include "core/upload.h"
 
+struct policy;
 struct problem;
+struct settings;
 
 #define REQUEST_TEXT_MAX    256u /* characters of a name, an id, a label */
 #define REQUEST_IMAGE_MAX   255u
@@ -60,6 +62,10 @@ struct request {
 int request_parse(
 	const json_t *body, enum request_kind kind, struct request *ret, struct problem *problem);
 void request_fini(struct request *r);
+
+/* What the policy makes of it. Returns 0, or -1 with a problem. */
+int request_decide(const struct request *r, const struct settings *c, struct policy *ret,
+	struct problem *problem);
 
 /* SHA-256 over the canonical form of the request with every default filled in: equal for
  * requests that mean the same. */

@@ -62,24 +62,7 @@ struct run *run_new(struct service *s)
 
 int run_decide(struct run *run, struct problem *problem)
 {
-	const struct request *r = &run->request;
-	struct policy_refusal refusal = { 0 };
-	struct policy_request asked = {
-		.spec_version = r->spec_version,
-		.trust_level = r->trust_level,
-		.runtime = r->runtime,
-		.network_policy = r->network_policy,
-		.cpu_milli = r->cpu_milli,
-		.memory_mb = r->memory_mb,
-		.timeout_sec = r->timeout_sec,
-		.startup_timeout_sec = r->startup_timeout_sec,
-	};
-
-	if (policy_decide(run->service->settings, &asked, &run->policy, &refusal) == 0)
-		return 0;
-	int result = problem_from_policy(problem, &refusal);
-	policy_refusal_fini(&refusal);
-	return result;
+	return request_decide(&run->request, run->service->settings, &run->policy, problem);
 }
 
 /* What a successor needs to execute it, and to know whether it could have been. */

@@ -148,5 +148,7 @@ void run_input_fini(struct run *run);
 json_t *run_json(const struct service *s, const struct run_row *row);
 /* ... and in the admin's lists. */
 json_t *run_json_admin(const struct run_row *row);
+/* The names of the facets in a mask: ["timeout", "memory"]. */
+json_t *run_json_facets(uint64_t mask);
 /* resource_usage of a run that is over. */
 char *run_usage_text(const struct run *run, uint64_t artifact_bytes, uint64_t n_skipped);

@@ -305,14 +305,8 @@ static void on_prior(void *ctx, const struct run_row *row, struct problem *probl
 static void conflict(struct creation *c, const struct claim_answer *a)
 {
 	struct problem problem = { 0 };
-	char created[DATE_SIZE + 1];
 
-	date_format(a->created_sec * UINT64_C(1000000000), created);
-	(void)problem_set(
-		&problem, "idempotency_conflict", "Idempotency-Key replay with different body");
-	problem_add(&problem, "prior_id", json_string(a->object_id));
-	problem_add(&problem, "key", json_string(c->key));
-	problem_add(&problem, "prior_created_at", json_string(created));
+	claim_conflict(a, c->key, &problem);
 	refuse(c, &problem);
 }
 

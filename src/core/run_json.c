@@ -11,11 +11,6 @@
 #include "core/service.h"
 #include "core/stream.h"
 
-static json_t *text_or_null(const char *text)
-{
-	return text ? json_string(text) : json_null();
-}
-
 static json_t *number_or_null(int64_t n)
 {
 	return n == STORE_NULL ? json_null() : json_integer(n);
@@ -97,7 +92,7 @@ static json_t *common(const struct run_row *row, const json_t *usage)
 	set(o, "run_id", json_string(row->id));
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
 		set(o, texts[i].key,
-			text_or_null(*(char *const *)((const char *)row + texts[i].offset)));
+			json_text_or_null(*(char *const *)((const char *)row + texts[i].offset)));
 	set(o, "exit_code", number_or_null(row->exit_code));
 	set(o, "signal", number_or_null(row->signal));
 	set(o, "labels", row->labels ? parsed_or_null(row->labels) : json_object());
@@ -128,7 +123,7 @@ json_t *run_json(const struct service *s, const struct run_row *row)
 	set(o, "resource_usage", usage);
 	set(o, "estimated_start_time", estimated_start(s, row));
 	set(o, "log_stream_url", json_null());
-	set(o, "approval", text_or_null(row->approval));
+	set(o, "approval", json_text_or_null(row->approval));
 	return o;
 }
 
@@ -137,7 +132,7 @@ json_t *run_json_admin(const struct run_row *row)
 	AUTO_JSON *usage = parsed_or_null(row->usage);
 	json_t *o = common(row, usage);
 
-	set(o, "user_id", text_or_null(row->user_id));
+	set(o, "user_id", json_text_or_null(row->user_id));
 	return o;
 }
 
@@ -160,7 +155,7 @@ static json_t *limits_json(const struct policy *p)
 		(json_int_t)p->startup_timeout_sec, "timeout_sec", (json_int_t)p->timeout_sec);
 }
 
-static json_t *facets_json(uint64_t mask)
+json_t *run_json_facets(uint64_t mask)
 {
 	json_t *list = json_array();
 
@@ -189,7 +184,7 @@ char *run_usage_text(const struct run *run, uint64_t artifact_bytes, uint64_t n_
 	set(o, "stdout_truncated", json_integer(cut));
 	set(o, "artifact_files_skipped", json_integer((json_int_t)n_skipped));
 	set(o, "limits", limits_json(&run->policy));
-	set(o, "enforced", facets_json(r->enforced));
-	set(o, "not_enforced", facets_json(r->enforced ? FACET_ALL & ~r->enforced : 0));
+	set(o, "enforced", run_json_facets(r->enforced));
+	set(o, "not_enforced", run_json_facets(r->enforced ? FACET_ALL & ~r->enforced : 0));
 	return json_canonical(o);
 }

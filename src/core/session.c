@@ -9,6 +9,7 @@
 #include <uv.h>
 
 #include "base/fd.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "core/audit.h"
@@ -309,11 +310,6 @@ static void set(json_t *o, const char *key, json_t *value)
 	(void)json_object_set_new(o, key, value);
 }
 
-static json_t *text_or_null(const char *text)
-{
-	return text ? json_string(text) : json_null();
-}
-
 static json_t *object_of(const char *text)
 {
 	json_t *o = text ? json_loads(text, 0, NULL) : NULL;
@@ -328,25 +324,25 @@ json_t *session_json(const struct session *session)
 
 	set(o, "id", json_string(row->id));
 	set(o, "session_id", json_string(row->id));
-	set(o, "spec_version", text_or_null(row->spec_version));
-	set(o, "runtime", text_or_null(row->runtime));
-	set(o, "base_image", text_or_null(row->base_image));
+	set(o, "spec_version", json_text_or_null(row->spec_version));
+	set(o, "runtime", json_text_or_null(row->runtime));
+	set(o, "base_image", json_text_or_null(row->base_image));
 	set(o, "cpu_limit", json_real(row->cpu_limit));
 	set(o, "memory_mb", json_integer(row->memory_mb));
 	set(o, "timeout_sec", json_integer(row->timeout_sec));
-	set(o, "network_policy", text_or_null(row->network_policy));
+	set(o, "network_policy", json_text_or_null(row->network_policy));
 	set(o, "env", object_of(row->env));
 	set(o, "labels", object_of(row->labels));
-	set(o, "trust_level", text_or_null(row->trust_level));
-	set(o, "created_at", text_or_null(row->created_at));
-	set(o, "expires_at", text_or_null(row->expires_at));
-	set(o, "policy_hash", text_or_null(row->policy_hash));
+	set(o, "trust_level", json_text_or_null(row->trust_level));
+	set(o, "created_at", json_text_or_null(row->created_at));
+	set(o, "expires_at", json_text_or_null(row->expires_at));
+	set(o, "policy_hash", json_text_or_null(row->policy_hash));
 	set(o, "state", json_string(session->is_lost ? "lost" : "active"));
 	set(o, "workspace_cap_mb", json_integer((json_int_t)(session->workspace_bytes >> 20)));
 	set(o, "active_runs", json_integer((json_int_t)session->n_runs));
-	set(o, "persona_id", text_or_null(row->persona_id));
-	set(o, "workspace_id", text_or_null(row->workspace_id));
-	set(o, "workspace_group_id", text_or_null(row->workspace_group_id));
-	set(o, "scope_snapshot_id", text_or_null(row->scope_snapshot_id));
+	set(o, "persona_id", json_text_or_null(row->persona_id));
+	set(o, "workspace_id", json_text_or_null(row->workspace_id));
+	set(o, "workspace_group_id", json_text_or_null(row->workspace_group_id));
+	set(o, "scope_snapshot_id", json_text_or_null(row->scope_snapshot_id));
 	return o;
 }

@@ -60,26 +60,11 @@ static size_t count_of(const struct service *s, const char *user)
 static int decide(const struct service *s, const struct request *r, struct policy *ret,
 	struct problem *problem)
 {
-	struct policy_refusal refusal = { 0 };
-	struct policy_request asked = {
-		.spec_version = r->spec_version,
-		.trust_level = r->trust_level,
-		.runtime = r->runtime,
-		.network_policy = r->network_policy,
-		.cpu_milli = r->cpu_milli,
-		.memory_mb = r->memory_mb,
-		.timeout_sec = r->timeout_sec,
-	};
-
 	if (s->is_draining)
 		return problem_set(problem, "shutting_down", "the server is about to end");
 	if (!s->host)
 		return problem_set(problem, "store_unavailable", "the server is about to begin");
-	if (policy_decide(s->settings, &asked, ret, &refusal) == 0)
-		return 0;
-	int result = problem_from_policy(problem, &refusal);
-	policy_refusal_fini(&refusal);
-	return result;
+	return request_decide(r, s->settings, ret, problem);
 }
 
 static int check_room(const struct service *s, const char *user, struct problem *problem)
@@ -238,14 +223,8 @@ static void on_workspace(void *ctx, int code, const char *text)
 static void conflict(struct creation *c, const struct claim_answer *a)
 {
 	struct problem problem = { 0 };
-	char created[DATE_SIZE + 1];
 
-	date_format(a->created_sec * NS_PER_SEC, created);
-	(void)problem_set(
-		&problem, "idempotency_conflict", "Idempotency-Key replay with different body");
-	problem_add(&problem, "prior_id", json_string(a->object_id));
-	problem_add(&problem, "key", json_string(c->key));
-	problem_add(&problem, "prior_created_at", json_string(created));
+	claim_conflict(a, c->key, &problem);
 	refuse(c, &problem);
 }
 

@@ -1,16 +1,10 @@
 /* Requests over real connections: what is read, in which order, and where it ends. */
 #include <fcntl.h>
 #include <poll.h>
-#include <stdatomic.h>
 #include <sys/stat.h>
 
-#include "http/sample.h"
-#include "lib/test.h"
+#include "http/handlers_sample.h"
 
-#define HOST "Host: x\r\n"
-
-static atomic_int n_gone;
-static atomic_int n_released;
 static atomic_int n_logged;
 
 static void handle_echo(struct exchange *x)
@@ -19,22 +13,6 @@ static void handle_echo(struct exchange *x)
 	const char *body = exchange_body(x, &size);
 
 	exchange_reply_bytes(x, 200, "text/plain", body, size);
-}
-
-/* Everything that a request says about itself. */
-static void handle_tell(struct exchange *x)
-{
-	const char *custom = exchange_header(x, "x-custom");
-	const char *q = exchange_query(x, "q");
-	const char *name = "";
-	const char *value = "";
-	bool has_second = exchange_query_at(x, 1, &name, &value);
-
-	exchange_reply_json(x, 200,
-		json_pack("{s:s, s:s, s:s, s:s, s:s*, s:s*, s:s*, s:s}", "method",
-			exchange_method(x), "path", exchange_path(x), "id", exchange_param(x, "id"),
-			"raw", exchange_param_raw(x, "id"), "custom", custom, "q", q, "second",
-			has_second ? value : NULL, "peer", exchange_peer(x)));
 }
 
 static void handle_spool(struct exchange *x)
@@ -50,47 +28,11 @@ static void handle_spool(struct exchange *x)
 	exchange_reply_bytes(x, 200, "text/plain", text, (size_t)n);
 }
 
-/* Those who are answered later wait here, in the order they came. */
-static struct exchange *waiting[8];
-static size_t n_waiting;
-
-static void on_gone(struct exchange *x, void *ctx)
-{
-	(void)ctx;
-	n_gone++;
-	CHECK(exchange_is_gone(x));
-	for (size_t i = 0; i < n_waiting; i++)
-		if (waiting[i] == x)
-			waiting[i] = waiting[--n_waiting];
-	exchange_reply_bytes(x, 200, NULL, NULL, 0); /* goes nowhere */
-}
-
-static void on_release(void *data)
-{
-	(void)data;
-	n_released++;
-}
-
-static void handle_wait(struct exchange *x)
-{
-	exchange_on_gone(x, on_gone, NULL);
-	exchange_set_data(x, waiting, on_release);
-	waiting[n_waiting++] = x;
-}
-
 static void answer(struct sample *s)
 {
 	(void)s;
 	n_waiting--;
 	exchange_reply_bytes(waiting[0], 200, "text/plain", "later", 5);
-}
-
-static void wait_for(struct sample *s, size_t n)
-{
-	for (int i = 0; i < 1000 && *(volatile size_t *)&n_waiting != n; i++)
-		(void)usleep(5000);
-	(void)s;
-	CHECK_EQ(n_waiting, n);
 }
 
 static void handle_ws(struct exchange *x)

@@ -52,6 +52,18 @@ static int send_head(struct pack_writer *w, enum pack_kind kind, const char *nam
 	return send_all(w, buf, pack_encode(&e, buf), err);
 }
 
+int pack_write_head(struct pack_writer *w, enum pack_kind kind, const char *name, uint32_t mode,
+	uint64_t size, struct err *err)
+{
+	return send_head(w, kind, name, mode, size, err);
+}
+
+int pack_write_data(struct pack_writer *w, const void *data, size_t size, struct err *err)
+{
+	w->n_bytes += size;
+	return send_all(w, data, size, err);
+}
+
 int pack_write_bytes(struct pack_writer *w, const char *name, uint32_t mode, const void *data,
 	uint64_t size, struct err *err)
 {

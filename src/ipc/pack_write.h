@@ -15,6 +15,12 @@ struct pack_writer {
 	char *const *globs; /* only files that match one; NULL for all */
 };
 
+/* The head of an entry that is no end mark: a file whose `size` bytes follow by
+ * pack_write_data(), or a directory. */
+int pack_write_head(struct pack_writer *w, enum pack_kind kind, const char *name, uint32_t mode,
+	uint64_t size, struct err *err);
+int pack_write_data(struct pack_writer *w, const void *data, size_t size, struct err *err);
+
 /* One file with the given bytes. */
 int pack_write_bytes(struct pack_writer *w, const char *name, uint32_t mode, const void *data,
 	uint64_t size, struct err *err);

@@ -338,17 +338,6 @@ static void close_all(struct keeper *k)
 	free(k->buffer);
 }
 
-/* Each run takes some ten descriptors, and the usual limit is 1024. */
-static void raise_file_limit(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-		return;
-	limit.rlim_cur = limit.rlim_max;
-	(void)setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 int keeper_serve(const struct keeper_options *options, struct err *err)
 {
 	struct keeper k = {
@@ -367,7 +356,8 @@ int keeper_serve(const struct keeper_options *options, struct err *err)
 	/* Started through /proc/self/exe, it would be called "exe". */
 	(void)prctl(PR_SET_NAME, "belljar-keeper");
 	own_inherited(options);
-	raise_file_limit();
+	/* Each run takes some ten descriptors, and the usual limit is 1024. */
+	fd_raise_limit();
 	/* A keeper of somebody's own may be wanted for one run only. */
 	k.makes_ready = options->lifeline_fd < 0;
 	k.buffer = xcalloc(1, FRAME_SIZE_MAX);
