@@ -59,6 +59,7 @@ class Plan:
         self.artifact = b"%d\n" % number * rng.randrange(1, 60000) if number % 5 == 2 else None
         self.artifact_name = f"made-{number}.bin"
         self.given = f"given to {number}\n" * rng.randrange(1, 15000) if number % 6 == 3 else None
+        self.given_name = f"given-{number}.txt"  # others of its session are given theirs
         self.pause = rng.choice(("0", "0.002", "0.01"))
         self.is_followed = number % (N_RUNS // N_FOLLOWED) == 0
         if self.is_followed:  # for longer than a server lives
@@ -69,7 +70,7 @@ class Plan:
         if self.session:
             steps.append(f"echo {self.number} >>marks")
         if self.given:
-            steps.append("cksum <given.txt")
+            steps.append(f"cksum <{self.given_name}")
         steps.append(f"i=1; while [ $i -le {self.n_lines} ]; do echo out {self.number} $i; "
                      f"echo err {self.number} $i >&2; sleep {self.pause}; i=$((i+1)); done")
         if self.artifact:
@@ -85,7 +86,7 @@ class Plan:
             body["capture_patterns"] = [self.artifact_name]
         if self.given:
             content = base64.b64encode(self.given.encode()).decode()
-            body["files"] = [{"path": "given.txt", "content_b64": content}]
+            body["files"] = [{"path": self.given_name, "content_b64": content}]
         return body
 
     def end(self):
