@@ -35,24 +35,44 @@ static bool is_exposed(int exe_fd)
 	return fstat(exe_fd, &st) < 0 || (st.st_uid == geteuid() && !box_is_privileged());
 }
 
-static int copy_sealed(int from, int *ret, struct err *err)
+static int make_file(int *ret, struct err *err)
 {
-	AUTO_FD to = memfd_create("belljar", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	*ret = memfd_create("belljar", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	return *ret < 0 ? err_errno(err, "make a file in memory") : 0;
+}
 
-	if (to < 0)
-		return err_errno(err, "make a file in memory");
+static int copy_file(int from, int to, struct err *err)
+{
 	for (;;) {
 		ssize_t n = sendfile(to, from, NULL, 1 << 30);
 
 		if (n < 0)
 			return err_errno(err, "copy our own program");
 		if (n == 0)
-			break;
+			return 0;
 	}
-	if (fcntl(to, F_ADD_SEALS, SEALS) < 0)
-		return err_errno(err, "seal the copy of our own program");
-	*ret = take_fd(&to);
-	return 0;
+}
+
+/* Returns only on failure. */
+static int seal_and_execute(int fd, char **argv, struct err *err)
+{
+	if (fcntl(fd, F_ADD_SEALS, SEALS) < 0)
+		return err_errno(err, "seal a program in memory");
+	(void)fexecve(fd, argv, environ);
+	return err_errno(err, "execute a program in memory (vm.memfd_noexec?)");
+}
+
+int program_execute(const void *bytes, size_t size, char **argv, struct err *err)
+{
+	AUTO_FD fd = -1;
+	int r = make_file(&fd, err);
+
+	if (r < 0)
+		return r;
+	r = fd_write_full(fd, bytes, size);
+	if (r < 0)
+		return err_set(err, r, "write a program into memory");
+	return seal_and_execute(fd, argv, err);
 }
 
 /* Our arguments as the kernel has them, since options may have been taken off by now. */
@@ -90,11 +110,10 @@ int program_seal(struct err *err)
 		return 0;
 	int r = read_arguments(text, argv, err);
 	if (r == 0)
-		r = copy_sealed(exe, &copy, err);
-	if (r < 0)
-		return r;
-	(void)fexecve(copy, argv, environ);
-	return err_errno(err, "execute a copy of ourselves in memory (vm.memfd_noexec?)");
+		r = make_file(&copy, err);
+	if (r == 0)
+		r = copy_file(exe, copy, err);
+	return r < 0 ? r : seal_and_execute(copy, argv, err);
 }
 
 /* Fields 48 to 51 of the line: where arguments and environment begin and end. The name

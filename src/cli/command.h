@@ -2,6 +2,8 @@
 #pragma once
 #include <stddef.h>
 
+#include "cli/front.h"
+
 struct option_row;
 
 struct command {
@@ -26,6 +28,9 @@ enum exit_status {
 	EXIT_OOM = 137,
 };
 
+/* Listed by one program, and explained by the other. */
+#define KEEPER_SUMMARY "Make and guard boxes for other processes (started on demand by run)"
+
 extern const struct command command_doctor;
 extern const struct command command_image;
 extern const struct command command_keeper;
@@ -35,6 +40,3 @@ extern const struct command command_user;
 
 /* Every subcommand, in the order in which help lists them; ends with NULL. */
 extern const struct command *const commands[];
-
-/* One line on stderr: "belljar: ...". */
-void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -1,4 +1,7 @@
-/* belljar keeper: the privileged process, usually started by something else. */
+/* The keeper's own program: the privileged process, usually started by something else. It is
+ * apart from the others, and linked without their libraries, since every box begins as a
+ * copy of it: what is not mapped need not be copied, and can not be misused. cli/launch.c
+ * carries it inside of `belljar`. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -84,12 +87,23 @@ static int run(const struct command *self, int argc, char **argv)
 	return EXIT_OURS;
 }
 
-const struct command command_keeper = {
+static const struct command command = {
 	.name = "keeper",
-	.summary = "Make and guard boxes for other processes (started on demand by run)",
+	.summary = KEEPER_SUMMARY,
 	.description =
 		"Listens on <root>/keeper.sock until it gets SIGTERM. Boxes end with their keeper;\n"
 		"whatever a killed one left behind is swept away when the next one starts.",
 	.options = options,
 	.run = run,
 };
+
+/* Started as `belljar keeper OPTION...`, which is also how it is listed. */
+int main(int argc, char **argv)
+{
+	front_hold_descriptors();
+	if (argc < 2) {
+		complain("the keeper is started as 'belljar keeper'");
+		return EXIT_OURS;
+	}
+	return command.run(&command, argc - 1, argv + 1);
+}

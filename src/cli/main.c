@@ -1,14 +1,12 @@
 /* The program's front: finds the subcommand and runs it. */
-#include <fcntl.h>
-#include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "cli/command.h"
-#include "cli/option.h"
+#include "cli/front.h"
 
 const struct command *const commands[] = {
 	&command_run,
@@ -19,17 +17,6 @@ const struct command *const commands[] = {
 	&command_keeper,
 	NULL,
 };
-
-void complain(const char *fmt, ...)
-{
-	va_list ap;
-	char line[1024];
-
-	va_start(ap, fmt);
-	(void)vsnprintf(line, sizeof(line), fmt, ap);
-	va_end(ap);
-	(void)fprintf(stderr, "belljar: %s\n", line);
-}
 
 static void print_help(void)
 {
@@ -69,22 +56,9 @@ static int refuse_command(const char *name)
 	return EXIT_OURS;
 }
 
-/* Who starts us without a stdin, stdout or stderr must not find that what we open
- * takes their place, and gets what was meant for them. */
-static void hold_standard_descriptors(void)
-{
-	int fd;
-
-	do {
-		fd = open("/dev/null", O_RDWR);
-	} while (fd >= 0 && fd <= STDERR_FILENO);
-	if (fd >= 0)
-		(void)close(fd);
-}
-
 int main(int argc, char **argv)
 {
-	hold_standard_descriptors();
+	front_hold_descriptors();
 	if (argc < 2) {
 		print_help();
 		return EXIT_OURS;
@@ -102,9 +76,7 @@ int main(int argc, char **argv)
 	const struct command *cmd = find_command(asks_help ? argv[2] : word);
 	if (!cmd)
 		return refuse_command(asks_help ? argv[2] : word);
-	if (asks_help) {
-		option_print_help(cmd);
-		return EXIT_SUCCESS;
-	}
+	if (asks_help) /* each prints its own, and keeper's is in another program */
+		return cmd->run(cmd, 2, (char *[]){ argv[2], (char[]){ "--help" }, NULL });
 	return cmd->run(cmd, argc - 1, argv + 1);
 }
