@@ -30,7 +30,7 @@ static void add_running(struct sample *s)
 	struct ward *r = add_run(s, running_id, RUN_RUNNING);
 
 	r->boxed = xnew(struct boxed);
-	r->boxed->box = (struct box){ .pid_fd = -1, .control_fd = -1 };
+	r->boxed->box = (struct box){ .pid_fd = -1, .control_fd = -1, .net_fd = -1 };
 	r->boxed->next = s->k.busy;
 	s->k.busy = r->boxed;
 }
@@ -42,7 +42,7 @@ static void read_answers(struct sample *s)
 	int r;
 
 	while ((r = frame_recv(s->client_fd, buffer, &f)) == 1) {
-		sample_insist(f.type >= MESSAGE_WELCOME && f.type <= MESSAGE_RUNS);
+		sample_insist(f.type >= MESSAGE_WELCOME && f.type <= MESSAGE_WORKSPACES);
 		sample_insist(f.type == MESSAGE_STARTED || f.n_fds == 0);
 		frame_close_fds(&f);
 	}
