@@ -125,13 +125,15 @@ static ssize_t read_whole(int fd, uint8_t *data, size_t size, off_t at)
 	return (ssize_t)done;
 }
 
-static int begin_anew(int fd, uint64_t *ret_first_seq)
+/* One that is empty already is not cut: ext4 takes that for a file being replaced, and writes
+ * it out when it is closed. */
+static int begin_anew(int fd, bool is_empty, uint64_t *ret_first_seq)
 {
 	uint8_t head[INDEX_RECORD_SIZE] = MAGIC;
 
 	put_u64(head + 8, 1);
 	put_u64(head + CHECKED, check_of(head, 0));
-	if (ftruncate(fd, 0) < 0)
+	if (!is_empty && ftruncate(fd, 0) < 0)
 		return -errno;
 	int r = write_whole(fd, head, sizeof(head), 0);
 	if (r == 0)
@@ -155,7 +157,7 @@ static int read_header(int fd, bool is_writable, uint64_t *ret_first_seq)
 	if (n < 0)
 		return (int)n;
 	if (is_writable && is_lost(head, (size_t)n))
-		return begin_anew(fd, ret_first_seq);
+		return begin_anew(fd, n == 0, ret_first_seq);
 	if (n < (ssize_t)sizeof(head) || memcmp(head, MAGIC, strlen(MAGIC)) != 0 ||
 		get_u64(head + CHECKED) != check_of(head, 0))
 		return -EBADMSG;
@@ -222,7 +224,12 @@ ssize_t index_read(const struct index *x, uint64_t seq, struct index_record *ret
 
 int index_cut(const struct index *x, uint64_t last_seq)
 {
-	while (ftruncate(x->fd, offset_of(x, last_seq + 1)) < 0) {
+	off_t size = offset_of(x, last_seq + 1);
+	struct stat st;
+
+	if (fstat(x->fd, &st) == 0 && st.st_size == size)
+		return 0;
+	while (ftruncate(x->fd, size) < 0) {
 		if (errno != EINTR)
 			return -errno;
 	}

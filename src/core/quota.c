@@ -191,6 +191,14 @@ void quota_count_run(struct store_batch *b, const char *user, uint64_t now_ns)
 	store_batch_add(b, &daily_table, &daily, "runs_count", 1);
 }
 
+/* Most runs leave nothing, and nothing is cheap to add. */
+static void count(struct store_batch *b, const struct table *t, const void *key, const char *column,
+	int64_t n)
+{
+	if (n != 0)
+		store_batch_add(b, t, key, column, n);
+}
+
 void quota_count_end(struct store_batch *b, const struct run_row *row)
 {
 	char day[DATE_DAY_SIZE + 1];
@@ -198,15 +206,15 @@ void quota_count_end(struct store_batch *b, const struct run_row *row)
 	struct daily_row daily = { .user_id = row->user_id, .day = day };
 
 	date_format_day(clock_realtime_ns(), day);
-	store_batch_add(b, &usage_table, &usage, "log_bytes", row->log_bytes);
-	store_batch_add(b, &usage_table, &usage, "artifact_bytes", row->artifact_bytes);
-	store_batch_add(b, &daily_table, &daily, "cpu_us", row->cpu_us);
-	store_batch_add(b, &daily_table, &daily, "artifact_bytes", row->artifact_bytes);
+	count(b, &usage_table, &usage, "log_bytes", row->log_bytes);
+	count(b, &usage_table, &usage, "artifact_bytes", row->artifact_bytes);
+	count(b, &daily_table, &daily, "cpu_us", row->cpu_us);
+	count(b, &daily_table, &daily, "artifact_bytes", row->artifact_bytes);
 }
 
 void quota_count_removed(struct store_batch *b, const struct run_row *row)
 {
 	struct usage_row usage = { .user_id = row->user_id };
 
-	store_batch_add(b, &usage_table, &usage, "artifact_bytes", -row->artifact_bytes);
+	count(b, &usage_table, &usage, "artifact_bytes", -row->artifact_bytes);
 }

@@ -340,6 +340,14 @@ static void release(struct run *run)
 	service_dispatch(s);
 }
 
+/* Is it over only when its end is stored? The keeper has the result until then, and would tell
+ * the next server the same: whoever waits for a run need not wait for that. But in a session
+ * it would still be counted as active. */
+static bool is_awaited(const struct run *run)
+{
+	return !run->job || run->session;
+}
+
 static void store_end(struct run *run);
 
 static void on_try_again(uv_timer_t *timer)
@@ -377,7 +385,10 @@ static void store_end(struct run *run)
 	quota_count_end(b, &run->row);
 	run->service->n_pending++;
 	run->is_stored = true;
-	store_commit(b, on_end_stored, run);
+	if (is_awaited(run))
+		store_commit(b, on_end_stored, run);
+	else
+		store_commit_patiently(b, on_end_stored, run);
 }
 
 static void settle(struct run *run, const struct artifact_summary *artifacts)
@@ -389,10 +400,7 @@ static void settle(struct run *run, const struct artifact_summary *artifacts)
 	tell_stream(run);
 	count_end(run);
 	store_end(run);
-	/* The keeper has the result until it is stored, and would tell the next server the same:
-	 * whoever waits for it need not wait for that. In a session it would still be counted as
-	 * active by then. */
-	if (run->job && !run->session)
+	if (!is_awaited(run))
 		tell_waiters(run);
 }
 

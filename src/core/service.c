@@ -76,9 +76,15 @@ int service_open_run_dir(
 
 int service_make_run_dir(const struct service *s, const char *id, int *ret_fd)
 {
-	AUTO_FD fresh_fd = enter(s->data_fd, FRESH_DIR, true);
-	int fd = fresh_fd < 0 ? fresh_fd : enter(fresh_fd, id, true);
+	char path[96];
 
+	(void)snprintf(path, sizeof(path), FRESH_DIR "/%s", id);
+	int fd = enter(s->data_fd, path, true);
+	if (fd == -ENOENT) {
+		AUTO_FD fresh_fd = enter(s->data_fd, FRESH_DIR, true);
+
+		fd = fresh_fd < 0 ? fresh_fd : enter(fresh_fd, id, true);
+	}
 	if (fd < 0)
 		return fd;
 	*ret_fd = fd;

@@ -356,6 +356,11 @@ int image_resolve(
 {
 	AUTO_JSON *found = NULL;
 
+	/* Always there, and the most wanted: no other need be looked at. */
+	if (streq(name, IMAGE_HOST)) {
+		(void)snprintf(ret_hex, IMAGE_HEX_SIZE + 1, "%s", IMAGE_HOST);
+		return 0;
+	}
 	int r = image_find(root, name, &found, err);
 	if (r < 0)
 		return r;

@@ -134,13 +134,24 @@ static void submit(struct operation *op, int r)
 	op->store->ops->submit(op->store, op);
 }
 
-void store_commit(struct store_batch *b, store_done_cb *done, void *ctx)
+static void commit(struct store_batch *b, bool is_patient, store_done_cb *done, void *ctx)
 {
 	struct operation *op = make(b->store, OPERATION_COMMIT, ctx);
 
+	op->is_patient = is_patient;
 	op->commit.batch = b;
 	op->commit.done = done;
 	submit(op, b->r);
+}
+
+void store_commit(struct store_batch *b, store_done_cb *done, void *ctx)
+{
+	commit(b, false, done, ctx);
+}
+
+void store_commit_patiently(struct store_batch *b, store_done_cb *done, void *ctx)
+{
+	commit(b, true, done, ctx);
 }
 
 void store_get(

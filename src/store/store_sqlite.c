@@ -32,6 +32,7 @@ struct sqlite_store {
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
 	struct operations queue; /* under the lock, ... */
+	bool is_urgent;          /* ... whether somebody waits for one of them ... */
 	bool is_stopping;        /* ... and this */
 };
 
@@ -103,6 +104,16 @@ static bool wait_for_work(struct sqlite_store *s)
 	return s->queue.first || s->is_stopping;
 }
 
+/* Under the lock: where nobody waits for what there is, see whether somebody comes. */
+static void wait_for_company(struct sqlite_store *s)
+{
+	struct timespec deadline = after_ms(STORE_PATIENCE_MS);
+	int r = 0;
+
+	while (!s->is_urgent && !s->is_stopping && r == 0)
+		r = pthread_cond_timedwait(&s->wake, &s->lock, &deadline);
+}
+
 /* All that waits, in `ret`; false when there is nothing and never will be. */
 static bool take_all(struct sqlite_store *s, struct operations *ret)
 {
@@ -112,6 +123,8 @@ static bool take_all(struct sqlite_store *s, struct operations *ret)
 		database_empty_log(s->database);
 		pthread_mutex_lock(&s->lock);
 	}
+	wait_for_company(s);
+	s->is_urgent = false;
 	operations_move(ret, &s->queue);
 	pthread_mutex_unlock(&s->lock);
 	return ret->first != NULL;
@@ -139,10 +152,11 @@ static void sqlite_submit(struct store *store, struct operation *op)
 		return;
 	}
 	pthread_mutex_lock(&s->lock);
-	bool was_empty = !s->queue.first;
+	bool wakes = !s->queue.first || (!op->is_patient && !s->is_urgent);
+	s->is_urgent |= !op->is_patient;
 	operations_move(&s->queue, &one);
 	pthread_mutex_unlock(&s->lock);
-	if (was_empty)
+	if (wakes)
 		pthread_cond_signal(&s->wake);
 }
 

@@ -5,6 +5,7 @@
 #include <sqlite3.h>
 #include <sys/resource.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "lib/harness.h"
 
@@ -279,6 +280,43 @@ TEST(full_sync_writes_as_well)
 	CHECK_EQ(harness_put(h, &run_table, &row), 0);
 }
 
+static struct store_batch *batch_of(const struct harness *h, const char *id)
+{
+	struct run_row row = harness_run(id);
+	struct store_batch *b = store_batch_new(h->store);
+
+	store_batch_put(b, &run_table, &row);
+	return b;
+}
+
+static void count_done(void *ctx, int r)
+{
+	CHECK_EQ(r, 0);
+	++*(int *)ctx;
+}
+
+TEST(who_is_patient_is_served_too)
+{
+	OPEN(h);
+	int n_done = 0;
+	uint64_t since = clock_monotonic_ns();
+
+	store_commit_patiently(batch_of(h, "alone"), count_done, &n_done);
+	while (n_done == 0)
+		(void)uv_run(&h->loop, UV_RUN_ONCE);
+	CHECK(clock_monotonic_ns() - since >= STORE_PATIENCE_MS * UINT64_C(1000000));
+	/* With company nobody waits; and the order holds. */
+	struct run_row row = harness_run("first");
+	ANSWER(a, &run_table);
+	store_commit_patiently(batch_of(h, "first"), count_done, &n_done);
+	CHECK_EQ(harness_get(h, &run_table, &row, &a), 0);
+	CHECK_EQ(n_done, 2);
+	/* Who leaves takes nothing along. */
+	store_commit_patiently(batch_of(h, "last"), count_done, &n_done);
+	harness_close(h);
+	CHECK_EQ(n_done, 3);
+}
+
 TEST(no_descriptor_is_left)
 {
 	uv_loop_t loop;
@@ -303,4 +341,4 @@ TESTS(UNIT(rows_outlive_the_store), UNIT(a_second_store_is_refused),
 	UNIT(a_disk_that_refuses_fails_everybody_and_is_forgiven),
 	UNIT(the_log_moves_into_the_file_in_a_pause), UNIT(the_log_does_not_grow_without_end),
 	UNIT(after_a_rest_nothing_is_left_of_what_a_row_held), UNIT(full_sync_writes_as_well),
-	UNIT(no_descriptor_is_left))
+	UNIT(who_is_patient_is_served_too), UNIT(no_descriptor_is_left))
