@@ -20,6 +20,7 @@ struct cgroup {
 	const struct cgroup_ops *event_ops; /* of the hierarchy that has memory */
 	int join_fds[CGROUP_TREES_MAX];
 	size_t n_join;
+	bool has_quota; /* of processor time */
 };
 
 /* The kernel shares out at least 1 ms of a period; beyond a million cores there
@@ -131,12 +132,21 @@ static int check_limits(const struct limits *l, struct err *err)
 	return 0;
 }
 
+/* More processor time than the machine can have is a limit that holds by itself; for the kernel
+ * it is one of the dearest to set. */
+static bool needs_quota(const struct cgroup *cg, const struct limits *limits)
+{
+	return cg->has_quota || cg->host->cpu_milli == 0 || limits->cpu_milli < cg->host->cpu_milli;
+}
+
 int cgroup_set_limits(struct cgroup *cg, const struct limits *limits, struct err *err)
 {
 	int r = check_limits(limits, err);
 
+	cg->has_quota = needs_quota(cg, limits);
+	uint32_t spared = cg->has_quota ? 0 : CONTROLLER_BIT(CONTROLLER_CPU);
 	for (size_t i = 0; r >= 0 && i < cg->host->n_trees; i++)
-		r = cgroup_tree_set_limits(&cg->host->trees[i], cg->name, limits, err);
+		r = cgroup_tree_set_limits(&cg->host->trees[i], cg->name, limits, spared, err);
 	return r;
 }
 

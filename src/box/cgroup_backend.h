@@ -108,6 +108,7 @@ struct cgroup_host {
 	struct cgroup_tree trees[CGROUP_TREES_MAX];
 	size_t n_trees;
 	uint64_t facets;
+	uint64_t cpu_milli; /* all that the machine can ever have; 0: not known */
 };
 
 /* A hierarchy as this process sees it. */
@@ -148,10 +149,10 @@ int cgroup_base_open(int root_fd, const struct cgroup_base *base);
 uint32_t cgroup_parse_controllers(const char *text, const char *separators);
 const char *cgroup_controller_name(enum controller c);
 
-/* Write `limits` into group `name`, or try whether it can be done: rows that
- * fail are then taken out of the tree instead of being an error. */
+/* Write `limits` into group `name`, but those of the controllers in `spared`; or try whether it can
+ * be done: rows that fail are then taken out of the tree instead of being an error. */
 int cgroup_tree_set_limits(const struct cgroup_tree *t, const char *name,
-	const struct limits *limits, struct err *err);
+	const struct limits *limits, uint32_t spared, struct err *err);
 void cgroup_tree_probe(struct cgroup_tree *t, const char *name, const struct limits *limits);
 
 /* The number behind `key` in lines of "word number", which are taken apart, or

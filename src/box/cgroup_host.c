@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/sysinfo.h>
 
 #include "base/err.h"
 #include "base/fd.h"
@@ -192,6 +193,7 @@ int cgroup_host_open(struct cgroup_host **ret, const char *name, struct err *err
 			return r;
 	}
 	h->facets = sum_facets(h);
+	h->cpu_milli = (uint64_t)get_nprocs_conf() * 1000;
 	*ret = TAKE(h);
 	return 0;
 }

@@ -286,7 +286,7 @@ TEST(v2_limits_are_written_as_the_kernel_wants_them)
 
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
 		put_file(&f, files[i], "");
-	CHECK_EQ(cgroup_tree_set_limits(&f.tree, "box", &l, &err), 0);
+	CHECK_EQ(cgroup_tree_set_limits(&f.tree, "box", &l, 0, &err), 0);
 	check_file(&f, "box/memory.max", "67108864");
 	check_file(&f, "box/memory.oom.group", "1");
 	check_file(&f, "box/pids.max", "7");
@@ -302,10 +302,16 @@ TEST(v1_limits_are_written_as_the_kernel_wants_them)
 
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
 		put_file(&f, files[i], "");
-	CHECK_EQ(cgroup_tree_set_limits(&f.tree, "box", &l, NULL), 0);
+	CHECK_EQ(cgroup_tree_set_limits(&f.tree, "box", &l, 0, NULL), 0);
 	check_file(&f, "box/memory.limit_in_bytes", "67108864");
 	check_file(&f, "box/memory.memsw.limit_in_bytes", "67108864");
 	check_file(&f, "box/pids.max", "7");
+	check_file(&f, "box/cpu.cfs_quota_us", "50000");
+	l.cpu_milli = 700;
+	l.pids = 9;
+	uint32_t spared = CONTROLLER_BIT(CONTROLLER_CPU);
+	CHECK_EQ(cgroup_tree_set_limits(&f.tree, "box", &l, spared, NULL), 0);
+	check_file(&f, "box/pids.max", "9");
 	check_file(&f, "box/cpu.cfs_quota_us", "50000");
 }
 
@@ -316,7 +322,7 @@ TEST(a_limit_without_its_file_is_an_error_that_names_it)
 
 	put_file(&f, "box/memory.max", "");
 	put_file(&f, "box/memory.oom.group", "");
-	CHECK_EQ(cgroup_tree_set_limits(&f.tree, "box", &wide, &err), -ENOENT);
+	CHECK_EQ(cgroup_tree_set_limits(&f.tree, "box", &wide, 0, &err), -ENOENT);
 	CHECK(strstr(err.text, "pids.max"));
 }
 
@@ -332,7 +338,7 @@ TEST(a_limit_that_can_not_be_written_is_no_facet)
 	CHECK_EQ(f.tree.controllers, CONTROLLER_BIT(CONTROLLER_MEMORY) |
 					     CONTROLLER_BIT(CONTROLLER_CPU) |
 					     CONTROLLER_BIT(CONTROLLER_CPUACCT));
-	CHECK_EQ(cgroup_tree_set_limits(&f.tree, "box", &wide, NULL), 0);
+	CHECK_EQ(cgroup_tree_set_limits(&f.tree, "box", &wide, 0, NULL), 0);
 }
 
 static struct cgroup_stats unknown_stats(void)

@@ -27,19 +27,19 @@ static int write_knob(const struct cgroup_tree *t, const char *name, const struc
 	return fd_write_text(t->parent_fd, path, value);
 }
 
-static bool has_knob(const struct cgroup_tree *t, size_t i)
+static bool has_knob(const struct cgroup_tree *t, size_t i, uint32_t spared)
 {
 	return (t->knobs & UINT32_C(1) << i) &&
-	       (t->controllers & CONTROLLER_BIT(t->ops->knobs[i].controller));
+	       (t->controllers & ~spared & CONTROLLER_BIT(t->ops->knobs[i].controller));
 }
 
 static int write_knobs(const struct cgroup_tree *t, const char *name, const struct limits *limits,
-	bool backwards, const struct cgroup_knob **ret_failed)
+	uint32_t spared, bool backwards, const struct cgroup_knob **ret_failed)
 {
 	for (size_t i = 0; i < t->ops->n_knobs; i++) {
 		size_t row = backwards ? t->ops->n_knobs - 1 - i : i;
 
-		if (!has_knob(t, row))
+		if (!has_knob(t, row, spared))
 			continue;
 		int r = write_knob(t, name, &t->ops->knobs[row], limits);
 		if (r < 0) {
@@ -50,16 +50,16 @@ static int write_knobs(const struct cgroup_tree *t, const char *name, const stru
 	return 0;
 }
 
-int cgroup_tree_set_limits(
-	const struct cgroup_tree *t, const char *name, const struct limits *limits, struct err *err)
+int cgroup_tree_set_limits(const struct cgroup_tree *t, const char *name,
+	const struct limits *limits, uint32_t spared, struct err *err)
 {
 	const struct cgroup_knob *failed = NULL;
 
-	int r = write_knobs(t, name, limits, false, &failed);
+	int r = write_knobs(t, name, limits, spared, false, &failed);
 	/* v1 wants memory <= memory + swap at every moment, so that a limit can be
 	 * lowered in one order only, and raised only in the other */
 	if (r == -EINVAL)
-		r = write_knobs(t, name, limits, true, &failed);
+		r = write_knobs(t, name, limits, spared, true, &failed);
 	if (r < 0)
 		return err_set(err, r, "write %s of control group '%s': %s", failed->file, name,
 			strerror(-r));
