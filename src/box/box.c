@@ -25,15 +25,15 @@
 #include "box/clone.h"
 #include "box/init.h"
 #include "box/landlock.h"
+#include "box/net.h"
 #include "box/profile.h"
 #include "box/root.h"
 #include "box/user.h"
 #include "ipc/spec.h"
 
-/* The cgroup namespace is missing here on purpose: init makes it after joining
- * its group, or the group would not be its root. */
-#define NAMESPACES                                                                                 \
-	(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS)
+/* Two are missing here on purpose: init makes the cgroup namespace after joining its group,
+ * or the group would not be its root; and the network's is made ahead, see net.h. */
+#define NAMESPACES (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS)
 
 /* Facets that hold on every host on which a box can be made at all. */
 #define ALWAYS                                                                                     \
@@ -147,6 +147,8 @@ int box_host_init(struct box_host *host, const char *profile, size_t profile_siz
 		r = caps_leave_keyring("belljar", err);
 	if (r == 0)
 		r = host->privileged ? ready_for_switching(err) : enter_own_namespace(err);
+	if (r == 0)
+		r = nets_new(&host->nets, err);
 	if (r < 0) {
 		box_host_fini(host);
 		return r;
@@ -168,6 +170,8 @@ int box_host_init(struct box_host *host, const char *profile, size_t profile_siz
 void box_host_fini(struct box_host *host)
 {
 	close_fdp(&host->home_ns_fd);
+	nets_free(host->nets);
+	host->nets = NULL;
 	seccomp_fini(&host->filter);
 }
 
@@ -192,17 +196,19 @@ static void take_off(const struct box_host *host)
 }
 
 static pid_t clone_onto(const struct box_host *host, const struct root *root,
-	const struct cgroup *cgroup, uid_t uid, int *ret_pid_fd)
+	const struct cgroup *cgroup, uid_t uid, struct box *box)
 {
 	if (setns(root->ns_fd, CLONE_NEWNS) < 0)
 		return -1;
 	pid_t pid = -1;
-	if (put_on(host, uid) == 0)
-		pid = clone_process(NAMESPACES, cgroup ? cgroup_clone_fd(cgroup) : -1, ret_pid_fd);
+	if (nets_enter(box->net_fd) == 0 && put_on(host, uid) == 0)
+		pid = clone_process(
+			NAMESPACES, cgroup ? cgroup_clone_fd(cgroup) : -1, &box->pid_fd);
 	if (pid == 0)
 		return 0;
 	int saved = errno;
 	take_off(host);
+	nets_leave(host->nets);
 	if (setns(host->home_ns_fd, CLONE_NEWNS) < 0)
 		abort(); /* a keeper in a box's mounts is of no use to anybody */
 	errno = saved;
@@ -220,7 +226,7 @@ int box_start(const struct box_host *host, const struct root *root, const struct
 	AUTO_FD ours = -1;
 	AUTO_FD theirs = -1;
 	int ends[2];
-	int pid_fd = -1;
+	struct box box = { .pid_fd = -1, .control_fd = -1, .net_fd = -1, .uid = args.uid };
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return err_errno(err, "make a control socket");
@@ -228,14 +234,20 @@ int box_start(const struct box_host *host, const struct root *root, const struct
 	theirs = ends[1];
 	args.control_fd = theirs;
 	args.n_join_fds = cgroup ? cgroup_join_fds(cgroup, &args.join_fds) : 0;
-	pid_t pid = clone_onto(host, root, cgroup, uid, &pid_fd);
-	if (pid < 0)
-		return err_errno(err, "make namespaces");
-	if (pid == 0)
+	int r = nets_take(host->nets, &box.net_fd, err);
+	if (r < 0)
+		return r;
+	box.pid = clone_onto(host, root, cgroup, uid, &box);
+	if (box.pid < 0) {
+		r = err_errno(err, "make namespaces");
+		nets_give(host->nets, box.net_fd);
+		return r;
+	}
+	if (box.pid == 0)
 		init_main(&args);
 	(void)fd_set_nonblock(ours, true);
-	*ret = (struct box){ .pid = pid, .pid_fd = pid_fd, .uid = args.uid };
-	ret->control_fd = take_fd(&ours);
+	box.control_fd = take_fd(&ours);
+	*ret = box;
 	return 0;
 }
 
@@ -266,4 +278,5 @@ void box_fini(struct box *box)
 	}
 	close_fdp(&box->control_fd);
 	close_fdp(&box->pid_fd);
+	close_fdp(&box->net_fd);
 }

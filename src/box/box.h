@@ -11,6 +11,7 @@
 
 struct cgroup;
 struct err;
+struct nets;
 struct root;
 
 /* The guest's user and group inside the box. Root is not mapped at all. */
@@ -24,12 +25,14 @@ struct box_host {
 	int landlock_abi; /* 0: the kernel has none */
 	uint64_t facets;  /* what is enforced on this host, as FACET_BIT()s */
 	struct seccomp_program filter;
+	struct nets *nets; /* network namespaces for boxes */
 };
 
 struct box {
 	pid_t pid; /* of its init, in the keeper's namespace */
 	int pid_fd;
 	int control_fd; /* non-blocking */
+	int net_fd;     /* its network namespace; who knows it to be clean may take it */
 	uid_t uid;      /* on the host */
 };
 

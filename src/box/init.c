@@ -40,6 +40,7 @@
 #include "box/program.h"
 #include "box/sample.h"
 #include "box/step.h"
+#include "box/witness.h"
 #include "ipc/cur.h"
 #include "ipc/frame.h"
 #include "ipc/message.h"
@@ -54,6 +55,8 @@ struct init {
 	int fds[CHANNEL_COUNT]; /* the box's ends; -1 for none */
 	int workspace_fd;       /* mount of a session's workspace; -1 for none */
 	int signal_fd;
+	int witness_fd;   /* asked for sockets; -1 when nobody can tell */
+	bool had_sockets; /* or may have had */
 	pid_t guest;
 	int status; /* of the guest, as wait() gives it */
 	uint64_t ended_ns;
@@ -76,7 +79,7 @@ static const struct step early_steps[] = {
 	{ "cgroup", cgroup_enter }, /* the group joined before becomes the root */
 	{ "user", user_enter },     /* the rest needs this user's capabilities */
 	{ "mount", mount_enter },
-	{ "net", net_enter },
+	{ "name", name_enter },
 	{ "bounds", bounds_enter },
 };
 
@@ -85,7 +88,8 @@ static const struct step late_steps[] = {
 	{ "workspace", workspace_enter }, { "tty", tty_enter }, /* from the devpts just mounted */
 	{ "capabilities", caps_enter }, /* no mount, no user, no name after this */
 	{ "landlock", landlock_enter }, /* needs no_new_privs, set above */
-	{ "seccomp", seccomp_enter },   /* last: it forbids all of the above */
+	{ "witness", witness_enter },
+	{ "seccomp", seccomp_enter }, /* last: it forbids all of the above */
 };
 
 int cgroup_enter(struct step_context *c, struct err *err)
@@ -94,6 +98,17 @@ int cgroup_enter(struct step_context *c, struct err *err)
 	if (unshare(CLONE_NEWCGROUP) < 0)
 		return err_errno(err, "make a cgroup namespace");
 	return 0;
+}
+
+int name_enter(struct step_context *c, struct err *err)
+{
+	(void)c;
+	return sethostname("box", 3) < 0 ? err_errno(err, "set the host name") : 0;
+}
+
+int witness_enter(struct step_context *c, struct err *err)
+{
+	return witness_install(&c->witness_fd, err);
 }
 
 int seccomp_enter(struct step_context *c, struct err *err)
@@ -259,6 +274,7 @@ static void wait_for_guest(struct init *in)
 	struct pollfd fds[] = {
 		{ .fd = CONTROL_FD, .events = POLLIN },
 		{ .fd = in->signal_fd, .events = POLLIN },
+		{ .fd = in->witness_fd, .events = POLLIN },
 	};
 
 	while (!reap(in)) {
@@ -266,6 +282,10 @@ static void wait_for_guest(struct init *in)
 
 		if (n == 0)
 			sample_take(&in->sample);
+		if (n > 0 && fds[2].revents) {
+			in->had_sockets = true;
+			witness_answer(in->witness_fd);
+		}
 		if (n > 0 && fds[1].revents)
 			drain_signals(in);
 		if (n > 0 && fds[0].revents)
@@ -273,10 +293,13 @@ static void wait_for_guest(struct init *in)
 	}
 }
 
-/* Nobody forks past this: the signal reaches all at once, those half-forked
- * included. Waiting ends when there is nobody left to wait for. */
+/* Everybody is init's child, or a child's: who has no child is alone, and spares the kernel to
+ * look at each process of the machine. Nobody forks past the signal: it reaches all at once,
+ * those half-forked included. Waiting ends when there is nobody left to wait for. */
 static void end_the_rest(void)
 {
+	if (waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD)
+		return;
 	do {
 		(void)kill(-1, SIGKILL);
 	} while (waitpid(-1, NULL, 0) > 0 || errno == EINTR);
@@ -304,6 +327,7 @@ static void report_end(const struct init *in)
 	put_u64(&p, (uint64_t)used.ru_maxrss * 1024);
 	put_u64(&p, in->sample.open_files);
 	put_u64(&p, in->sample.processes);
+	put_u32(&p, in->had_sockets);
 	(void)frame_send(control_fd, MESSAGE_BOX_EXITED, &p, NULL, 0);
 	put_fini(&p);
 }
@@ -379,6 +403,8 @@ static void get_set(struct init *in, struct step_context *c)
 		give_up(REASON_PROVISION_FAILED, r, &err);
 	close_fdp(&in->fds[CHANNEL_FILES]);
 	in->fds[CHANNEL_TTY] = c->tty_fd;
+	in->witness_fd = c->witness_fd;
+	in->had_sockets = in->witness_fd < 0;
 }
 
 static int watch_children(void)
@@ -400,6 +426,7 @@ void init_main(const struct init_args *args)
 		.gid = args->gid,
 		.control_fd = CONTROL_FD,
 		.tty_fd = -1,
+		.witness_fd = -1,
 		.workspace_fd = -1,
 	};
 

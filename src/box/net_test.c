@@ -5,10 +5,13 @@
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
+#include "base/cleanup.h"
 #include "base/err.h"
-#include "box/step.h"
+#include "box/net.h"
 #include "lib/child.h"
+#include "lib/scratch.h"
 #include "lib/test.h"
 
 static int connect_to(const char *address, int port)
@@ -20,22 +23,13 @@ static int connect_to(const char *address, int port)
 	return connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0 ? -errno : 0;
 }
 
-static void enter(void *ctx)
+/* Nobody can be reached from here, but those who are here too. */
+static void check_only_lo(void)
 {
-	struct step_context c = { 0 };
-	struct err err = { 0 };
 	struct sockaddr_in any = { .sin_family = AF_INET };
 	socklen_t size = sizeof(any);
-	char name[64];
+	AUTO_FD listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	(void)ctx;
-	if (unshare(CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWUTS) < 0)
-		CHILD_SKIP("needs user namespaces");
-	CHILD_CHECK(connect_to("127.0.0.1", 9) == -ENETUNREACH);
-	if (net_enter(&c, &err) < 0)
-		child_fail(__FILE__, __LINE__, err.text);
-
-	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	CHILD_CHECK(bind(listener, (struct sockaddr *)&any, sizeof(any)) == 0);
 	CHILD_CHECK(listen(listener, 1) == 0);
 	CHILD_CHECK(getsockname(listener, (struct sockaddr *)&any, &size) == 0);
@@ -53,7 +47,46 @@ static void enter(void *ctx)
 		CHILD_CHECK(!(request.ifr_flags & IFF_UP) || strcmp(i->if_name, "lo") == 0);
 	}
 	if_freenameindex(all);
-	CHILD_CHECK(gethostname(name, sizeof(name)) == 0 && strcmp(name, "box") == 0);
+}
+
+static ino_t number_of(int fd)
+{
+	struct stat st;
+
+	CHILD_CHECK(fd < 0 ? stat("/proc/self/ns/net", &st) == 0 : fstat(fd, &st) == 0);
+	return st.st_ino;
+}
+
+static struct nets *open_nets(void)
+{
+	struct err err = { 0 };
+	struct nets *n = NULL;
+
+	if (unshare(CLONE_NEWUSER) < 0)
+		CHILD_SKIP("needs user namespaces");
+	if (nets_new(&n, &err) < 0)
+		child_fail(__FILE__, __LINE__, err.text);
+	return n;
+}
+
+static void enter(void *ctx)
+{
+	struct nets *n = open_nets();
+	ino_t home = number_of(-1);
+	int fd;
+
+	(void)ctx;
+	CHILD_CHECK(connect_to("127.0.0.1", 9) == -ENETUNREACH); /* at home nothing is up */
+	CHILD_CHECK(nets_take(n, &fd, NULL) == 0);
+	CHILD_CHECK(number_of(-1) == home && number_of(fd) != home);
+	CHILD_CHECK(nets_enter(fd) == 0 && number_of(-1) == number_of(fd));
+	check_only_lo();
+	nets_leave(n);
+	CHILD_CHECK(number_of(-1) == home);
+	CHILD_CHECK(nets_enter(-1) == -EBADF);
+	(void)close(fd);
+	nets_free(n);
+	nets_free(NULL);
 }
 
 TEST(there_is_nothing_but_lo_and_it_works)
@@ -61,4 +94,31 @@ TEST(there_is_nothing_but_lo_and_it_works)
 	IN_CHILD(enter, NULL);
 }
 
-TESTS(UNIT(there_is_nothing_but_lo_and_it_works))
+static void give_and_take(void *ctx)
+{
+	struct nets *n = open_nets();
+	int fds[NETS_MAX + 1];
+
+	(void)ctx;
+	size_t n_before = scratch_count_fds();
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		CHILD_CHECK(nets_take(n, &fds[i], NULL) == 0);
+	CHILD_CHECK(number_of(fds[0]) != number_of(fds[1]));
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		nets_give(n, fds[i]);
+	CHILD_CHECK(nets_count(n) == NETS_MAX);
+	CHILD_CHECK(scratch_count_fds() == n_before + NETS_MAX);
+	ino_t last = number_of(fds[NETS_MAX - 1]);
+	CHILD_CHECK(nets_take(n, &fds[0], NULL) == 0 && number_of(fds[0]) == last);
+	nets_give(n, fds[0]);
+	nets_free(n);
+	CHILD_CHECK(scratch_count_fds() == n_before - 1); /* and home */
+}
+
+TEST(what_is_given_is_taken_again_and_not_all_is_kept)
+{
+	IN_CHILD(give_and_take, NULL);
+}
+
+TESTS(UNIT(there_is_nothing_but_lo_and_it_works),
+	UNIT(what_is_given_is_taken_again_and_not_all_is_kept))

@@ -16,6 +16,7 @@ struct step_context {
 	gid_t gid;
 	int control_fd;
 	int tty_fd;       /* slave of the guest's terminal, once made; else -1 */
+	int witness_fd;   /* who asks for a socket asks here; -1 when nobody can tell */
 	int workspace_fd; /* a mount to be used as the workspace, else -1 */
 };
 
@@ -24,10 +25,11 @@ typedef int step_fn(struct step_context *c, struct err *err);
 step_fn cgroup_enter;    /* see the box's own cgroup as the root */
 step_fn user_enter;      /* become the one user there is */
 step_fn mount_enter;     /* /workspace, /tmp, /dev/shm, /dev/pts, masks over /proc */
-step_fn net_enter;       /* bring up lo */
+step_fn name_enter;      /* the name of the machine */
 step_fn workspace_enter; /* the sizes this run asked for */
 step_fn tty_enter;       /* make the terminal when one is wanted */
 step_fn bounds_enter;    /* no way to get a capability */
 step_fn caps_enter;      /* no capability */
 step_fn landlock_enter;  /* write only where it is meant */
+step_fn witness_enter;   /* notice who asks for a socket */
 step_fn seccomp_enter;   /* only harmless system calls */

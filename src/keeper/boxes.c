@@ -12,10 +12,12 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "box/cgroup.h"
+#include "box/net.h"
 #include "box/root.h"
 #include "keeper/keeper_private.h"
 
@@ -81,26 +83,26 @@ static void unlink_from(struct boxed **list, const struct boxed *b)
 	}
 }
 
-static int make_group(struct keeper *k, struct boxed *b, struct err *err)
+static int make_group(
+	struct keeper *k, const struct limits *limits, struct boxed *b, struct err *err)
 {
-	struct spec standard;
 	char name[32];
 
-	spec_init(&standard);
-	b->limits = standard.limits;
+	b->limits = *limits;
 	(void)snprintf(name, sizeof(name), "box-%llu", (unsigned long long)k->n_groups++);
 	int r = cgroup_new(k->cgroups, name, &b->cgroup, err);
 	return r < 0 ? r : cgroup_set_limits(b->cgroup, &b->limits, err);
 }
 
-static int make_box(
-	struct keeper *k, const struct root *root, uid_t uid, struct boxed **ret, struct err *err)
+static int make_box(struct keeper *k, const struct root *root, const struct limits *limits,
+	uid_t uid, struct boxed **ret, struct err *err)
 {
 	struct boxed *b = xnew(struct boxed);
 
 	b->root = root;
-	b->box = (struct box){ .pid_fd = -1, .control_fd = -1 };
-	int r = make_group(k, b, err);
+	b->box = (struct box){ .pid_fd = -1, .control_fd = -1, .net_fd = -1 };
+	b->net_is_clean = true;
+	int r = make_group(k, limits, b, err);
 	if (r == 0)
 		r = box_start(&k->host, root, b->cgroup, uid, &b->box, err);
 	if (r < 0) {
@@ -141,14 +143,16 @@ int boxes_take(struct keeper *k, const struct root *root, const struct limits *l
 	/* One that was made ahead has a user of its own. */
 	bool any = uid == BOX_ANY_UID || !k->host.privileged;
 	struct boxed *b = any ? take_ready(k, root) : NULL;
-	int r = b ? 0 : make_box(k, root, any ? boxes_choose_uid(k) : uid, &b, err);
+	int r = b ? 0 : make_box(k, root, limits, any ? boxes_choose_uid(k) : uid, &b, err);
 
 	/* Who ran two will run more. */
 	k->makes_ready = k->makes_ready || k->favourite == root;
 	k->favourite = root;
+	k->favourite_limits = *limits;
 	if (r < 0)
 		return r;
 	push(&k->busy, b);
+	b->net_is_clean = false; /* until its init says that it stayed so */
 	if (limits_differ(limits, &b->limits))
 		r = cgroup_set_limits(b->cgroup, limits, err);
 	if (r < 0) {
@@ -176,8 +180,10 @@ void boxes_retire(struct keeper *k, struct boxed *b)
 	k->n_retired++;
 }
 
-static void free_boxed(struct boxed *b)
+static void free_boxed(struct keeper *k, struct boxed *b)
 {
+	if (b->net_is_clean && b->box.pid == 0 && b->box.net_fd >= 0)
+		nets_give(k->host.nets, take_fd(&b->box.net_fd));
 	box_fini(&b->box);
 	cgroup_free(b->cgroup);
 	free(b);
@@ -195,7 +201,7 @@ static bool bury_retired(struct keeper *k)
 		bool gone = box_reap(&b->box) && (!b->cgroup || cgroup_remove(b->cgroup) != -EBUSY);
 
 		if (gone) {
-			free_boxed(b);
+			free_boxed(k, b);
 			continue;
 		}
 		push(&k->retired, b);
@@ -214,7 +220,7 @@ static void make_ready(struct keeper *k)
 	struct err err = { 0 };
 	struct boxed *b;
 
-	if (make_box(k, k->favourite, boxes_choose_uid(k), &b, &err) == 0) {
+	if (make_box(k, k->favourite, &k->favourite_limits, boxes_choose_uid(k), &b, &err) == 0) {
 		push(&k->ready, b);
 		k->n_ready++;
 		return;
@@ -275,5 +281,5 @@ void boxes_fini(struct keeper *k)
 	for (int i = 0; i < 400 && bury_retired(k); i++)
 		(void)usleep(i < 20 ? 500 : 5000);
 	while ((b = pop(&k->retired)))
-		free_boxed(b);
+		free_boxed(k, b);
 }

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "base/err.h"
+#include "box/net.h"
 #include "keeper/sample.h"
 #include "lib/child.h"
 #include "lib/scratch.h"
@@ -12,8 +13,11 @@
 static void open_keeper(struct keeper *k, const char *dir, struct root **ret)
 {
 	struct err err = { 0 };
+	struct spec standard;
 
+	spec_init(&standard);
 	*k = (struct keeper){ .root_fd = -1, .images_fd = -1, .lock_fd = -1 };
+	k->favourite_limits = standard.limits;
 	k->host.home_ns_fd = -1;
 	if (state_open(k, dir, &err) < 0)
 		child_fail(__FILE__, __LINE__, err.text);
@@ -80,7 +84,7 @@ static void use_some(void *ctx)
 	boxes_retire(&k, NULL);
 	CHILD_CHECK(!k.busy && k.n_retired == 3 && !boxes_use_root(&k, root));
 	boxes_fini(&k);
-	CHILD_CHECK(scratch_count_fds() == n_before);
+	CHILD_CHECK(scratch_count_fds() == n_before + nets_count(k.host.nets));
 	close_keeper(&k);
 }
 
@@ -148,6 +152,64 @@ TEST(no_more_boxes_are_made_of_a_root_that_goes)
 	IN_CHILD(forget, d.path);
 }
 
+static ino_t net_of(const struct boxed *b)
+{
+	struct stat st;
+
+	CHILD_CHECK(fstat(b->box.net_fd, &st) == 0);
+	return st.st_ino;
+}
+
+/* End it as its guest left the network; then which one the next box has. */
+static ino_t next_net(struct keeper *k, const struct root *root, struct boxed *b, bool is_clean)
+{
+	struct spec standard;
+
+	spec_init(&standard);
+	b->net_is_clean = is_clean;
+	boxes_retire(k, b);
+	for (int i = 0; i < 1000 && k->n_retired > 0; i++) {
+		(void)boxes_tend(k, true);
+		(void)usleep(1000);
+	}
+	CHILD_CHECK(k->n_retired == 0);
+	b = take(k, root, &standard.limits);
+	ino_t net = net_of(b);
+	boxes_retire(k, b);
+	return net;
+}
+
+static void use_nets(void *ctx)
+{
+	struct keeper k;
+	struct root *root = NULL;
+	struct spec standard;
+
+	spec_init(&standard);
+	open_keeper(&k, ctx, &root);
+	k.favourite = NULL; /* none are made ahead */
+	struct boxed *a = take(&k, root, &standard.limits);
+	struct boxed *b = take(&k, root, &standard.limits);
+	k.favourite = NULL;
+	ino_t net = net_of(a);
+	ino_t other = net_of(b);
+	CHILD_CHECK(net != other); /* never two in one */
+	CHILD_CHECK(next_net(&k, root, a, true) == net);
+	k.favourite = NULL;
+	/* While one is kept open its number is not given to another. */
+	AUTO_FD held = dup(b->box.net_fd);
+	CHILD_CHECK(held >= 0 && next_net(&k, root, b, false) != other);
+	close_keeper(&k);
+}
+
+TEST(only_a_network_without_a_trace_is_used_again)
+{
+	SCRATCH(d);
+
+	IN_CHILD(use_nets, d.path);
+}
+
 TESTS(UNIT(boxes_are_taken_made_ahead_and_retired),
 	UNIT(a_box_that_died_while_it_waited_is_not_used),
-	UNIT(no_more_boxes_are_made_of_a_root_that_goes))
+	UNIT(no_more_boxes_are_made_of_a_root_that_goes),
+	UNIT(only_a_network_without_a_trace_is_used_again))

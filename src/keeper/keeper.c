@@ -262,6 +262,7 @@ static int prepare_host(struct keeper *k, const char *profile_path, struct err *
 	AUTO_FREE char *profile = NULL;
 	size_t size = 0;
 	struct root *root = NULL;
+	struct spec standard;
 	bool serves_self = k->uid == geteuid();
 	int r = profile_path ? load_profile(profile_path, &profile, &size, err) : 0;
 
@@ -280,6 +281,8 @@ static int prepare_host(struct keeper *k, const char *profile_path, struct err *
 	workspace_home_init(&k->workspace_home, &k->host, k->root_dir);
 	/* Assembled now, so that the first run does not wait for it. */
 	r = images_find_root(k, "host", &root, err);
+	spec_init(&standard);
+	k->favourite_limits = standard.limits;
 	if (k->makes_ready)
 		k->favourite = root;
 	return r;

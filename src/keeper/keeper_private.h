@@ -135,9 +135,10 @@ struct keeper {
 	struct boxed *busy;    /* serving a run */
 	struct boxed *retired; /* to be reaped and removed */
 	size_t n_retired;
-	bool makes_ready;             /* boxes are made ahead */
-	bool is_quiet;                /* nothing happened for a moment */
-	const struct root *favourite; /* what to make ahead; NULL for nothing */
+	bool makes_ready;               /* boxes are made ahead */
+	bool is_quiet;                  /* nothing happened for a moment */
+	const struct root *favourite;   /* what to make ahead; NULL for nothing */
+	struct limits favourite_limits; /* those of the last run: the next often has the same */
 	uint64_t n_groups;
 
 	struct workspace_home workspace_home; /* of the workspaces below */

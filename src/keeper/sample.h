@@ -151,6 +151,7 @@ static inline int sample_box(struct sample *s)
 	int settled_fd;
 	int hold_fd;
 
+	b->box.net_fd = -1;
 	sample_pair(&b->box.control_fd, &control);
 	(void)snprintf(name, sizeof(name), "box-%llu", (unsigned long long)s->k.n_groups++);
 	sample_insist(cgroup_new(s->k.cgroups, name, &b->cgroup, NULL) == 0);

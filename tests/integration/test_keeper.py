@@ -52,7 +52,15 @@ class Keeper:
         return self.start(peer, "/bin/sh", "-c", script, **options)
 
     def n_fds(self):
-        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+        """But for networks that wait for a box: there may soon be more of them."""
+        where = f"/proc/{self.process.pid}/fd"
+        links = []
+        for fd in os.listdir(where):
+            with contextlib.suppress(FileNotFoundError):
+                links.append(os.readlink(f"{where}/{fd}"))
+        nets = [link for link in links if link.startswith("net:")]
+        assert len(set(nets)) == len(nets) < 100
+        return len(links) - len(nets)
 
     def settled(self):
         """How many descriptors it holds once it has nothing more to do."""
@@ -466,6 +474,58 @@ def test_without_descriptors_it_refuses_and_recovers(jar):
     assert eventually(lambda: keeper.n_fds() < 40)
     keeper.assert_well()
     keeper.close()
+
+
+# What a guest sees of its network; and what leaves as much behind there as can be.
+LOOK = "readlink /proc/self/ns/net; cd /proc/net; cat dev snmp netstat sockstat6 unix " \
+    "tcp udp raw tcp6 udp6 if_inet6 route snmp6 ip6_flowlabel"
+STIR = """
+import array, os, socket, struct
+pairs = [socket.socketpair() for _ in range(2)]  # that hold each other, for the kernel to find
+for (a, _), (_, b) in (pairs, pairs[::-1]):
+    socket.send_fds(a, [b"x"], [b.fileno()])
+pairs[0][0].close(); pairs[1][0].close()
+name = socket.socket(socket.AF_UNIX); name.bind("\\0left behind"); name.listen()
+server = socket.create_server(("127.0.0.1", 4567))
+client = socket.create_connection(("127.0.0.1", 4567))
+server.accept()[0].sendall(b"x" * 1000); client.recv(1000)  # and then it waits, for a minute
+six = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+label = struct.pack("16sIBBHHHI", socket.inet_pton(socket.AF_INET6, "::1"),
+                    socket.htonl(0x12345), 0, 1, 1, 30, 30, 0)
+try:
+    six.setsockopt(socket.IPPROTO_IPV6, 32, label)  # IPV6_FLOWLABEL_MGR: lingers for 30 s
+except OSError:
+    pass
+six.sendto(b"x", ("::1", 9))
+print("stirred")
+"""
+
+
+def look(keeper, peer):
+    """The network of a new box, and all that shows there."""
+    started = keeper.sh(peer, LOOK)
+    text = read_all(started.channels["stdout"]).decode()
+    assert peer.result().reason == "exit_code_0"
+    return text.split("\n", 1)
+
+
+def test_a_network_without_a_trace_is_used_again(keeper):
+    with keeper.greet() as peer:
+        first, *others = [look(keeper, peer) for _ in range(20)]
+    assert len({net for net, _ in (first, *others)}) < 8
+    assert {text for _, text in others} == {first[1]}
+    assert "lo:" in first[1] and first[1].count("\n") > 20
+
+
+def test_what_is_left_in_a_network_is_seen_by_nobody(keeper):
+    with keeper.greet() as peer:
+        _, clean = look(keeper, peer)
+        for _ in range(5):
+            stirred = keeper.start(peer, "/usr/bin/python3", "-c", STIR)
+            assert read_all(stirred.channels["stdout"]) == b"stirred\n"
+            assert peer.result().reason == "exit_code_0"
+            for _ in range(5):
+                assert look(keeper, peer)[1] == clean
 
 
 def processor_seconds(pid):

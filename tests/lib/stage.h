@@ -54,6 +54,7 @@ static inline void stage_enter_host(struct stage *s)
 		.gid = getegid(),
 		.control_fd = -1,
 		.tty_fd = -1,
+		.witness_fd = -1,
 		.workspace_fd = -1,
 	};
 	CHILD_CHECK(setns(s->root->ns_fd, CLONE_NEWNS) == 0);
@@ -84,5 +85,5 @@ static inline void stage_early(struct stage *s, const char *stage_dir)
 	stage_enter(s, stage_dir);
 	stage_step(s, user_enter);
 	stage_step(s, mount_enter);
-	stage_step(s, net_enter);
+	stage_step(s, name_enter);
 }
