@@ -16,7 +16,8 @@
 /* From one pipe in one turn of the loop, at most; the frames of a turn fit into the cache. */
 #define TURN_BYTES (512u << 10)
 
-#define PIPE_BYTES  (1 << 20) /* what we ask the kernel to let a guest write ahead */
+#define PIPE_BYTES  (1 << 20) /* what we ask the kernel to let a guest write ahead, ... */
+#define LARGE_BYTES (1 << 15) /* ... once it has written so much at once */
 #define HOLD_MS     20u       /* how long the beginning of a character waits for its rest */
 #define SMALL_BYTES 512u      /* a frame below that counts as small */
 #define SMALL_BURST 1000u     /* so many are free; then one in PACE_MS, in the long run */
@@ -136,6 +137,13 @@ static bool is_dropping(const struct stream *s)
 	return s->is_truncated || s->failure;
 }
 
+/* A guest that prints much gets more room to do so. It may be that its user has none left. */
+static void enlarge(struct channel *ch)
+{
+	(void)fcntl(ch->fd, F_SETPIPE_SZ, PIPE_BYTES);
+	ch->is_large = true;
+}
+
 /* Move at most `max` bytes out of the pipe. How many; 0 at its end, -EAGAIN for none now. */
 static ssize_t take(struct channel *ch, size_t max)
 {
@@ -159,6 +167,8 @@ static ssize_t take(struct channel *ch, size_t max)
 		stream_fail(s, (int)n);
 		return -EAGAIN;
 	}
+	if (n >= LARGE_BYTES && !ch->is_large)
+		enlarge(ch);
 	if (n > 0)
 		pump_cut(s, ch->kind, false);
 	return n;
@@ -277,7 +287,6 @@ static int open_channel(struct channel *ch, int *fd, struct err *err)
 
 	if (*fd < 0)
 		return 0;
-	(void)fcntl(*fd, F_SETPIPE_SZ, PIPE_BYTES);    /* a user may have used up what he may */
 	int r = uv_poll_init(s->loop, &ch->poll, *fd); /* makes it non-blocking */
 	if (r < 0)
 		return err_set(err, r, "watch the guest's output: %s", uv_strerror(r));

@@ -28,7 +28,8 @@ enum stream_timer {
 struct channel {
 	struct stream *stream;
 	enum frame_kind kind;
-	int fd; /* -1: none, or it has ended */
+	int fd;        /* -1: none, or it has ended */
+	bool is_large; /* its pipe has been enlarged */
 	uv_poll_t poll;
 };
 
