@@ -69,7 +69,8 @@ bool box_is_privileged(void)
 	char outside[16], size[16];
 
 	if (geteuid() != 0 || !has_capability(CAP_SYS_ADMIN) || !has_capability(CAP_SETUID) ||
-		!has_capability(CAP_SETGID) || !has_capability(CAP_MKNOD))
+		!has_capability(CAP_SETGID) || !has_capability(CAP_MKNOD) ||
+		!has_capability(CAP_NET_ADMIN))
 		return false;
 	return read_map(outside, size) && streq(outside, "0") && streq(size, "4294967295");
 }

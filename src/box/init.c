@@ -40,7 +40,6 @@
 #include "box/program.h"
 #include "box/sample.h"
 #include "box/step.h"
-#include "box/witness.h"
 #include "ipc/cur.h"
 #include "ipc/frame.h"
 #include "ipc/message.h"
@@ -55,8 +54,6 @@ struct init {
 	int fds[CHANNEL_COUNT]; /* the box's ends; -1 for none */
 	int workspace_fd;       /* mount of a session's workspace; -1 for none */
 	int signal_fd;
-	int witness_fd;   /* asked for sockets; -1 when nobody can tell */
-	bool had_sockets; /* or may have had */
 	pid_t guest;
 	int status; /* of the guest, as wait() gives it */
 	uint64_t ended_ns;
@@ -88,8 +85,7 @@ static const struct step late_steps[] = {
 	{ "workspace", workspace_enter }, { "tty", tty_enter }, /* from the devpts just mounted */
 	{ "capabilities", caps_enter }, /* no mount, no user, no name after this */
 	{ "landlock", landlock_enter }, /* needs no_new_privs, set above */
-	{ "witness", witness_enter },
-	{ "seccomp", seccomp_enter }, /* last: it forbids all of the above */
+	{ "seccomp", seccomp_enter },   /* last: it forbids all of the above */
 };
 
 int cgroup_enter(struct step_context *c, struct err *err)
@@ -104,11 +100,6 @@ int name_enter(struct step_context *c, struct err *err)
 {
 	(void)c;
 	return sethostname("box", 3) < 0 ? err_errno(err, "set the host name") : 0;
-}
-
-int witness_enter(struct step_context *c, struct err *err)
-{
-	return witness_install(&c->witness_fd, err);
 }
 
 int seccomp_enter(struct step_context *c, struct err *err)
@@ -274,18 +265,13 @@ static void wait_for_guest(struct init *in)
 	struct pollfd fds[] = {
 		{ .fd = CONTROL_FD, .events = POLLIN },
 		{ .fd = in->signal_fd, .events = POLLIN },
-		{ .fd = in->witness_fd, .events = POLLIN },
 	};
 
 	while (!reap(in)) {
 		int n = poll(fds, ARRAY_SIZE(fds), sample_wait_ms(&in->sample));
 
-		if (n == 0)
+		if (sample_wait_ms(&in->sample) == 0)
 			sample_take(&in->sample);
-		if (n > 0 && fds[2].revents) {
-			in->had_sockets = true;
-			witness_answer(in->witness_fd);
-		}
 		if (n > 0 && fds[1].revents)
 			drain_signals(in);
 		if (n > 0 && fds[0].revents)
@@ -327,7 +313,6 @@ static void report_end(const struct init *in)
 	put_u64(&p, (uint64_t)used.ru_maxrss * 1024);
 	put_u64(&p, in->sample.open_files);
 	put_u64(&p, in->sample.processes);
-	put_u32(&p, in->had_sockets);
 	(void)frame_send(control_fd, MESSAGE_BOX_EXITED, &p, NULL, 0);
 	put_fini(&p);
 }
@@ -403,8 +388,6 @@ static void get_set(struct init *in, struct step_context *c)
 		give_up(REASON_PROVISION_FAILED, r, &err);
 	close_fdp(&in->fds[CHANNEL_FILES]);
 	in->fds[CHANNEL_TTY] = c->tty_fd;
-	in->witness_fd = c->witness_fd;
-	in->had_sockets = in->witness_fd < 0;
 }
 
 static int watch_children(void)
@@ -426,7 +409,6 @@ void init_main(const struct init_args *args)
 		.gid = args->gid,
 		.control_fd = CONTROL_FD,
 		.tty_fd = -1,
-		.witness_fd = -1,
 		.workspace_fd = -1,
 	};
 

@@ -30,7 +30,6 @@ struct play {
 	int out_fd;
 	int files_fd;
 	int capture_fd;
-	bool had_sockets;
 };
 
 static void open_box(struct play *p, const char *stage_dir)
@@ -112,7 +111,6 @@ static int hear_exited(struct play *p)
 	int status = (int)cur_u32(&c);
 	for (int i = 0; i < 4; i++)
 		(void)cur_u64(&c);
-	p->had_sockets = cur_u32(&c) != 0;
 	CHILD_CHECK(cur_end(&c) == 0);
 	return status;
 }
@@ -360,53 +358,8 @@ TEST(without_its_files_a_guest_is_not_started)
 	IN_CHILD(refuse_files, d.path);
 }
 
-/* What a script does, and whether init must say that it had sockets. */
-static const struct script {
-	const char *text;
-	bool asks;
-} scripts[] = {
-	{ "true", false },
-	{ "echo a | cat | tr a b; cat /proc/net/dev; ls -d /proc/self/ns/net", false },
-	{ "python3 -c 'import socket; socket.socket()'", true },
-	{ "python3 -c 'import socket; socket.socketpair()'", true },
-	{ "(python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"\\0x\")' & wait)",
-		true },
-	/* Who has no HOME is looked up, and that by a socket. And io_uring is refused anyway. */
-	{ "python3 -c pass", true },
-	{ "HOME=/tmp python3 -c 'import ctypes; ctypes.CDLL(None).syscall(425, 8, 0)'", false },
-};
-
-struct asking {
-	const char *dir;
-	const struct script *script;
-};
-
-static void tell_of_sockets(void *ctx)
-{
-	const struct asking *asking = ctx;
-	struct play p;
-	struct cur c;
-
-	open_box(&p, asking->dir);
-	send_script(&p, asking->script->text);
-	CHILD_CHECK(hear(&p, &c) == MESSAGE_BOX_RUNNING);
-	CHILD_CHECK(hear_exited(&p) == 0);
-	CHILD_CHECK(p.had_sockets == asking->script->asks);
-	expect_gone(&p);
-}
-
-TEST(a_guest_that_had_a_socket_is_told_of)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(scripts); i++) {
-		SCRATCH(d);
-		struct asking asking = { d.path, &scripts[i] };
-
-		IN_CHILD(tell_of_sockets, &asking);
-	}
-}
-
 TESTS(UNIT(a_guest_runs_and_its_end_is_told), UNIT(nobody_outlives_the_guest_and_nobody_harms_init),
 	UNIT(what_can_not_be_started_is_told), UNIT(signals_are_passed_on),
 	UNIT(a_kill_reaches_everybody), UNIT(a_box_ends_with_its_control_socket),
 	UNIT(a_box_that_is_told_nonsense_runs_nothing), UNIT(files_go_in_before_and_out_after),
-	UNIT(without_its_files_a_guest_is_not_started), UNIT(a_guest_that_had_a_socket_is_told_of))
+	UNIT(without_its_files_a_guest_is_not_started))

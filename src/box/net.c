@@ -4,19 +4,33 @@
 #include <fcntl.h>
 #include <net/if.h>
 #include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/fd.h"
 #include "base/str.h"
+
+/* What the kernel counts and lists for a network namespace. Not all of it is there on every
+ * host; what is missing must be missing always. */
+static const char *const shown[] = { "dev", "snmp", "snmp6", "netstat", "unix", "ip6_flowlabel" };
+
+/* More than these are on any kernel as long as nothing happens. */
+#define SHOWN_MAX (64u << 10)
 
 struct nets {
 	int home_fd;
 	int clean[NETS_MAX];
 	size_t n_clean;
+	char *pristine; /* what a new one shows */
+	size_t pristine_size;
+	char *seen; /* room for what another shows */
 };
 
 static int open_current(int *ret_fd, struct err *err)
@@ -36,6 +50,8 @@ int nets_new(struct nets **ret, struct err *err)
 		return r;
 	*ret = xnew(struct nets);
 	(*ret)->home_fd = fd;
+	(*ret)->pristine = xcalloc(1, SHOWN_MAX);
+	(*ret)->seen = xcalloc(1, SHOWN_MAX);
 	return 0;
 }
 
@@ -46,6 +62,8 @@ void nets_free(struct nets *n)
 	while (n->n_clean > 0)
 		(void)close(n->clean[--n->n_clean]);
 	(void)close(n->home_fd);
+	free(n->pristine);
+	free(n->seen);
 	free(n);
 }
 
@@ -60,36 +78,71 @@ static int bring_up_lo(struct err *err)
 	return ioctl(fd, SIOCSIFFLAGS, &lo) < 0 ? err_errno(err, "bring up lo") : 0;
 }
 
+/* What shows here, where we are; 0 when it does not fit. */
+static size_t look(char *text)
+{
+	size_t size = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(shown); i++) {
+		char path[64];
+
+		(void)snprintf(path, sizeof(path), "/proc/self/net/%s", shown[i]);
+		ssize_t n = fd_read_text(AT_FDCWD, path, text + size, SHOWN_MAX - size);
+		if (n < 0 && n != -ENOENT)
+			return 0;
+		size += n > 0 ? (size_t)n : 0;
+	}
+	return size;
+}
+
+static int make(struct nets *n, int *ret_fd, struct err *err)
+{
+	int r = bring_up_lo(err);
+
+	if (r == 0 && n->pristine_size == 0)
+		n->pristine_size = look(n->pristine);
+	return r < 0 ? r : open_current(ret_fd, err);
+}
+
 int nets_take(struct nets *n, int *ret_fd, struct err *err)
 {
-	AUTO_FD fd = -1;
-
 	if (n->n_clean > 0) {
 		*ret_fd = n->clean[--n->n_clean];
 		return 0;
 	}
 	if (unshare(CLONE_NEWNET) < 0)
 		return err_errno(err, "make a network namespace");
-	int r = bring_up_lo(err);
-	if (r == 0)
-		r = open_current(&fd, err);
+	int r = make(n, ret_fd, err);
 	nets_leave(n);
-	if (r == 0)
-		*ret_fd = take_fd(&fd);
 	return r;
+}
+
+static bool is_pristine(struct nets *n, int fd)
+{
+	if (n->pristine_size == 0 || nets_enter(fd) < 0)
+		return false;
+	size_t size = look(n->seen);
+	nets_leave(n);
+	return size == n->pristine_size && memcmp(n->seen, n->pristine, size) == 0;
+}
+
+/* Its descriptor has a time of its last change, which anybody in it can set: to now. */
+static bool wipe(int fd)
+{
+	return fchown(fd, (uid_t)-1, (gid_t)-1) == 0;
+}
+
+void nets_give(struct nets *n, int fd)
+{
+	if (n->n_clean < NETS_MAX && is_pristine(n, fd) && wipe(fd))
+		n->clean[n->n_clean++] = fd;
+	else
+		(void)close(fd);
 }
 
 size_t nets_count(const struct nets *n)
 {
 	return n->n_clean;
-}
-
-void nets_give(struct nets *n, int fd)
-{
-	if (n->n_clean < NETS_MAX)
-		n->clean[n->n_clean++] = fd;
-	else
-		(void)close(fd);
 }
 
 int nets_enter(int fd)

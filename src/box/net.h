@@ -1,7 +1,11 @@
 /* Network namespaces for boxes: each with nothing in it but lo. The kernel takes longer to make
- * and to end one than for all the rest of a box, so one in which no guest ever had a socket
- * (see witness.h) is as good as new, and the next box gets it. A guest has no capability
- * there, and without a socket nobody can leave anything behind in one. */
+ * and to end one than for all the rest of a box, so one that shows no trace of its guest is as
+ * good as new, and the next box gets it.
+ *
+ * A guest has no capability there, and its sockets are gone with it. What they can leave behind
+ * (connections that wait, names held by sockets in flight, labels, routes, metrics) either
+ * takes a packet, which lo counts, or is listed: so one in which every counter of the kernel
+ * is as it was when it was new, and nothing is listed, has nothing in it. */
 #pragma once
 #include <stddef.h>
 
@@ -9,7 +13,7 @@ struct err;
 struct nets;
 
 /* At most this many wait for a box. */
-#define NETS_MAX 64
+#define NETS_MAX 16
 
 /* Move this process, which has one thread, into a network namespace of its own, for good: from
  * there others can be made and entered, also by a plain user. */
@@ -19,11 +23,12 @@ void nets_free(struct nets *n);
 /* One in which nobody is: to be closed, or given back. */
 int nets_take(struct nets *n, int *ret_fd, struct err *err);
 
+/* All that were in this one are gone and reaped: keep it if it shows no trace of them. Takes the
+ * descriptor. */
+void nets_give(struct nets *n, int fd);
+
 /* How many wait. */
 size_t nets_count(const struct nets *n);
-
-/* No guest had a socket in this one. Takes the descriptor. */
-void nets_give(struct nets *n, int fd);
 
 /* Be there, for the moment of a clone; then back home. */
 int nets_enter(int fd);

@@ -120,5 +120,92 @@ TEST(what_is_given_is_taken_again_and_not_all_is_kept)
 	IN_CHILD(give_and_take, NULL);
 }
 
+static void send_something(void)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(9) };
+	AUTO_FD fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	CHILD_CHECK(sendto(fd, "x", 1, 0, (struct sockaddr *)&to, sizeof(to)) == 1);
+}
+
+static void fail_to_connect(void)
+{
+	CHILD_CHECK(connect_to("127.0.0.1", 9) == -ECONNREFUSED);
+}
+
+static int left_fd = -1;
+
+static void leave_a_socket(void)
+{
+	left_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	CHILD_CHECK(left_fd >= 0);
+}
+
+static void open_and_close(void)
+{
+	(void)close(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+	(void)close(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+}
+
+static void leave_traces(void *ctx)
+{
+	static const struct {
+		void (*act)(void);
+		bool leaves;
+	} rows[] = {
+		{ send_something, true },
+		{ fail_to_connect, true },
+		{ leave_a_socket, true },
+		{ open_and_close, false },
+	};
+	struct nets *n = open_nets();
+
+	(void)ctx;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		int fd;
+
+		CHILD_CHECK(nets_take(n, &fd, NULL) == 0 && nets_enter(fd) == 0);
+		rows[i].act();
+		nets_leave(n);
+		nets_give(n, fd);
+		CHILD_CHECK(nets_count(n) == (rows[i].leaves ? 0 : 1));
+	}
+	(void)close(left_fd);
+	nets_free(n);
+}
+
+TEST(what_shows_a_trace_is_not_kept)
+{
+	IN_CHILD(leave_traces, NULL);
+}
+
+static void mark(void *ctx)
+{
+	struct nets *n = open_nets();
+	struct timespec marked;
+	struct stat st;
+	int fd;
+
+	(void)ctx;
+	CHILD_CHECK(nets_take(n, &fd, NULL) == 0 && nets_enter(fd) == 0);
+	CHILD_CHECK(chown("/proc/self/ns/net", (uid_t)-1, (gid_t)-1) == 0);
+	nets_leave(n);
+	CHILD_CHECK(fstat(fd, &st) == 0);
+	marked = st.st_ctim;
+	(void)usleep(20000);
+	nets_give(n, fd);
+	CHILD_CHECK(nets_count(n) == 1 && nets_take(n, &fd, NULL) == 0 && fstat(fd, &st) == 0);
+	CHILD_CHECK(memcmp(&marked, &st.st_ctim, sizeof(marked)) != 0);
+	(void)close(fd);
+	nets_free(n);
+}
+
+TEST(a_mark_on_the_namespace_itself_is_wiped)
+{
+	IN_CHILD(mark, NULL);
+}
+
 TESTS(UNIT(there_is_nothing_but_lo_and_it_works),
-	UNIT(what_is_given_is_taken_again_and_not_all_is_kept))
+	UNIT(what_is_given_is_taken_again_and_not_all_is_kept),
+	UNIT(what_shows_a_trace_is_not_kept), UNIT(a_mark_on_the_namespace_itself_is_wiped))

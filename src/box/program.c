@@ -18,6 +18,10 @@
 #include "base/str.h"
 #include "box/box.h"
 
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x10u
+#endif
+
 #define SEALS     (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 #define ARGS_MAX  256u
 #define ARGS_SIZE (128u << 10)
@@ -37,7 +41,12 @@ static bool is_exposed(int exe_fd)
 
 static int make_file(int *ret, struct err *err)
 {
-	*ret = memfd_create("belljar", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+
+	/* Where vm.memfd_noexec is set, it has to be said; older kernels do not know the word. */
+	*ret = memfd_create("belljar", flags | MFD_EXEC);
+	if (*ret < 0 && errno == EINVAL)
+		*ret = memfd_create("belljar", flags);
 	return *ret < 0 ? err_errno(err, "make a file in memory") : 0;
 }
 

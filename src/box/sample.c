@@ -5,11 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/str.h"
 #include "ipc/result.h"
 
 #define FIRST_MS      20
 #define LAST_MS       1000
+#define MS_NS         UINT64_C(1000000)
 #define PROCESSES_MAX 64 /* looked into at a time, so that a look stays short */
 #define FILES_MAX     (1u << 20)
 
@@ -17,6 +19,7 @@ void sample_init(struct sample *s)
 {
 	*s = (struct sample){
 		.wait_ms = FIRST_MS,
+		.due_ns = clock_monotonic_ns() + FIRST_MS * MS_NS,
 		.open_files = USAGE_UNKNOWN,
 		.processes = USAGE_UNKNOWN,
 	};
@@ -24,7 +27,9 @@ void sample_init(struct sample *s)
 
 int sample_wait_ms(const struct sample *s)
 {
-	return s->wait_ms;
+	uint64_t now = clock_monotonic_ns();
+
+	return now >= s->due_ns ? 0 : (int)((s->due_ns - now + MS_NS - 1) / MS_NS);
 }
 
 static uint64_t count_files(const char *pid)
@@ -56,6 +61,7 @@ void sample_take(struct sample *s)
 	uint64_t n_processes = 0;
 
 	s->wait_ms = s->wait_ms * 4 < LAST_MS ? s->wait_ms * 4 : LAST_MS;
+	s->due_ns = clock_monotonic_ns() + (uint64_t)s->wait_ms * MS_NS;
 	if (!dir)
 		return;
 	while ((entry = readdir(dir))) {

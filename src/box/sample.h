@@ -4,14 +4,15 @@
 #include <stdint.h>
 
 struct sample {
-	int wait_ms;         /* until the next look */
+	int wait_ms;         /* from the last look to the next ... */
+	uint64_t due_ns;     /* ... which is then */
 	uint64_t open_files; /* USAGE_UNKNOWN before the first */
 	uint64_t processes;  /* most processes seen at once; USAGE_UNKNOWN likewise */
 };
 
 void sample_init(struct sample *s);
 
-/* How long to wait for the next look. */
+/* How long to wait for the next look; 0 when it is time. */
 int sample_wait_ms(const struct sample *s);
 
 /* Look at /proc, with the rights of the guest. */

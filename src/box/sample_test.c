@@ -22,11 +22,23 @@ TEST(looks_become_rarer)
 
 	sample_init(&s);
 	for (int i = 0; i < 10; i++) {
-		CHECK(sample_wait_ms(&s) >= last);
-		last = sample_wait_ms(&s);
+		CHECK(s.wait_ms >= last && sample_wait_ms(&s) <= s.wait_ms);
+		last = s.wait_ms;
 		sample_take(&s);
 	}
 	CHECK_EQ(last, 1000);
+}
+
+TEST(it_is_time_when_it_is_whatever_happens_meanwhile)
+{
+	struct sample s;
+
+	sample_init(&s);
+	for (int i = 0; i < 1000 && sample_wait_ms(&s) > 0; i++)
+		(void)usleep(1000);
+	CHECK_EQ(sample_wait_ms(&s), 0);
+	sample_take(&s);
+	CHECK(sample_wait_ms(&s) > 0);
 }
 
 TEST(the_most_is_kept)
@@ -48,4 +60,4 @@ TEST(the_most_is_kept)
 }
 
 TESTS(UNIT(nothing_is_known_before_the_first_look), UNIT(looks_become_rarer),
-	UNIT(the_most_is_kept))
+	UNIT(it_is_time_when_it_is_whatever_happens_meanwhile), UNIT(the_most_is_kept))

@@ -16,7 +16,6 @@ struct step_context {
 	gid_t gid;
 	int control_fd;
 	int tty_fd;       /* slave of the guest's terminal, once made; else -1 */
-	int witness_fd;   /* who asks for a socket asks here; -1 when nobody can tell */
 	int workspace_fd; /* a mount to be used as the workspace, else -1 */
 };
 
@@ -31,5 +30,4 @@ step_fn tty_enter;       /* make the terminal when one is wanted */
 step_fn bounds_enter;    /* no way to get a capability */
 step_fn caps_enter;      /* no capability */
 step_fn landlock_enter;  /* write only where it is meant */
-step_fn witness_enter;   /* notice who asks for a socket */
 step_fn seccomp_enter;   /* only harmless system calls */

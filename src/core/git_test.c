@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <git2.h>
+#include <netdb.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -19,7 +20,12 @@ static char *const local[] = { file, NULL };
 static char *const near[] = { http, https, git_, private, NULL };
 static char *const far[] = { http, https, git_, NULL };
 
-static const struct git_limits wide = { .allow = local, .max_bytes = 1 << 20, .timeout_sec = 20 };
+/* For what ends for another reason; long, since some machines are emulated. */
+#define PATIENCE_SEC 300
+
+static const struct git_limits wide = {
+	.allow = local, .max_bytes = 1 << 20, .timeout_sec = PATIENCE_SEC
+};
 
 /* --- a repository to fetch --- */
 
@@ -415,7 +421,9 @@ TEST(bombs_are_defused)
 
 static struct git_limits over_http(char *const *allow)
 {
-	return (struct git_limits){ .allow = allow, .max_bytes = 1 << 20, .timeout_sec = 20 };
+	return (struct git_limits){
+		.allow = allow, .max_bytes = 1 << 20, .timeout_sec = PATIENCE_SEC
+	};
 }
 
 TEST(a_repository_comes_by_http)
@@ -461,6 +469,16 @@ TEST(a_part_of_the_history_is_enough)
 	check_first(&into);
 }
 
+static bool is_known(const char *name)
+{
+	struct addrinfo *found = NULL;
+	bool known = getaddrinfo(name, NULL, NULL, &found) == 0;
+
+	if (known)
+		freeaddrinfo(found);
+	return known;
+}
+
 TEST(our_own_network_is_out_of_reach)
 {
 	GIT_HOST(host, "/nonexistent", GIT_HOST_GOOD);
@@ -473,6 +491,8 @@ TEST(our_own_network_is_out_of_reach)
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		char url[64];
 
+		if (strstr(names[i], "localhost") && !is_known("localhost"))
+			continue; /* a machine without /etc/hosts */
 		(void)snprintf(url, sizeof(url), "%s:%u/r", names[i], host.port);
 		check_refused(url, NULL, &limits, -EPERM);
 	}

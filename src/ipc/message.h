@@ -3,7 +3,7 @@
  * MESSAGE_VERSION, and a peer of another version is turned away. */
 #pragma once
 
-#define MESSAGE_VERSION 3
+#define MESSAGE_VERSION 2
 
 /* The name of a keeper, new with each: 64 random bits in hexadecimal. */
 #define KEEPER_ID_SIZE 16
@@ -41,8 +41,7 @@ enum message {
 	/* init of a box -> keeper */
 	MESSAGE_BOX_TTY = 60,      /* -, with the master of the terminal */
 	MESSAGE_BOX_RUNNING = 61,  /* u64 when, CLOCK_MONOTONIC */
-	MESSAGE_BOX_EXITED = 62,   /* u64 when, u32 wait status, u64 cpu_us, peak, files, pids,
-				      u32 whether it had sockets */
+	MESSAGE_BOX_EXITED = 62,   /* u64 when, u32 wait status, u64 cpu_us, peak, files, pids */
 	MESSAGE_BOX_FAILED = 63,   /* u32 reason, u32 errno, text */
 	MESSAGE_BOX_CAPTURED = 64, /* u64 bytes */
 };

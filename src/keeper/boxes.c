@@ -101,7 +101,6 @@ static int make_box(struct keeper *k, const struct root *root, const struct limi
 
 	b->root = root;
 	b->box = (struct box){ .pid_fd = -1, .control_fd = -1, .net_fd = -1 };
-	b->net_is_clean = true;
 	int r = make_group(k, limits, b, err);
 	if (r == 0)
 		r = box_start(&k->host, root, b->cgroup, uid, &b->box, err);
@@ -148,17 +147,16 @@ int boxes_take(struct keeper *k, const struct root *root, const struct limits *l
 	/* Who ran two will run more. */
 	k->makes_ready = k->makes_ready || k->favourite == root;
 	k->favourite = root;
-	k->favourite_limits = *limits;
 	if (r < 0)
 		return r;
 	push(&k->busy, b);
-	b->net_is_clean = false; /* until its init says that it stayed so */
 	if (limits_differ(limits, &b->limits))
 		r = cgroup_set_limits(b->cgroup, limits, err);
 	if (r < 0) {
 		boxes_retire(k, b);
 		return r;
 	}
+	k->favourite_limits = *limits;
 	*ret = b;
 	return 0;
 }
@@ -182,7 +180,7 @@ void boxes_retire(struct keeper *k, struct boxed *b)
 
 static void free_boxed(struct keeper *k, struct boxed *b)
 {
-	if (b->net_is_clean && b->box.pid == 0 && b->box.net_fd >= 0)
+	if (b->box.pid == 0 && b->box.net_fd >= 0)
 		nets_give(k->host.nets, take_fd(&b->box.net_fd));
 	box_fini(&b->box);
 	cgroup_free(b->cgroup);

@@ -24,7 +24,6 @@ struct boxed {
 	struct cgroup *cgroup;
 	struct limits limits; /* those its cgroup was made with */
 	const struct root *root;
-	bool net_is_clean; /* no guest had a socket in its network namespace, see net.h */
 };
 
 /* A box on `root` held to `limits`, of the host user `uid`, or of a fresh one if that is

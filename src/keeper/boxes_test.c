@@ -160,13 +160,12 @@ static ino_t net_of(const struct boxed *b)
 	return st.st_ino;
 }
 
-/* End it as its guest left the network; then which one the next box has. */
-static ino_t next_net(struct keeper *k, const struct root *root, struct boxed *b, bool is_clean)
+/* End it; then which network the next box has. */
+static ino_t next_net(struct keeper *k, const struct root *root, struct boxed *b)
 {
 	struct spec standard;
 
 	spec_init(&standard);
-	b->net_is_clean = is_clean;
 	boxes_retire(k, b);
 	for (int i = 0; i < 1000 && k->n_retired > 0; i++) {
 		(void)boxes_tend(k, true);
@@ -194,11 +193,14 @@ static void use_nets(void *ctx)
 	ino_t net = net_of(a);
 	ino_t other = net_of(b);
 	CHILD_CHECK(net != other); /* never two in one */
-	CHILD_CHECK(next_net(&k, root, a, true) == net);
+	CHILD_CHECK(next_net(&k, root, a) == net);
 	k.favourite = NULL;
 	/* While one is kept open its number is not given to another. */
 	AUTO_FD held = dup(b->box.net_fd);
-	CHILD_CHECK(held >= 0 && next_net(&k, root, b, false) != other);
+	CHILD_CHECK(held >= 0 && nets_enter(held) == 0);
+	AUTO_FD left = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	nets_leave(k.host.nets);
+	CHILD_CHECK(left >= 0 && next_net(&k, root, b) != other);
 	close_keeper(&k);
 }
 

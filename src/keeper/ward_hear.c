@@ -50,12 +50,10 @@ static int on_box_exited(struct keeper *k, struct ward *r, struct cur *c, int *f
 	uint64_t peak = cur_u64(c);
 	uint64_t open_files = cur_u64(c);
 	uint64_t processes = cur_u64(c);
-	uint32_t had_sockets = cur_u32(c);
 
 	(void)fds;
 	if (cur_end(c) < 0)
 		return -EBADMSG;
-	r->boxed->net_is_clean = had_sockets == 0;
 	r->status = status;
 	r->has_status = true;
 	r->ended_mono_ns = plausible_ns(at, r->started_mono_ns);

@@ -140,7 +140,6 @@ static void tell_exited(struct stage *t, int status)
 	put_u64(&p, 5 << 20);
 	put_u64(&p, 7);
 	put_u64(&p, 2);
-	put_u32(&p, 0);
 	tell(t, MESSAGE_BOX_EXITED, &p);
 }
 
@@ -332,14 +331,14 @@ TEST(an_init_that_misbehaves_is_killed)
 		enum run_state state;
 		size_t n_fds;
 	} rows[] = {
-		{ MESSAGE_BOX_EXITED, 48, RUN_STARTING },
+		{ MESSAGE_BOX_EXITED, 44, RUN_STARTING },
 		{ MESSAGE_BOX_RUNNING, 7, RUN_STARTING },
 		{ MESSAGE_BOX_RUNNING, 8, RUN_RUNNING },
 		{ MESSAGE_BOX_FAILED, 12, RUN_STARTING }, /* success is no failure */
 		{ MESSAGE_BOX_FAILED, 12, RUN_RUNNING },
 		{ MESSAGE_BOX_TTY, 0, RUN_STARTING }, /* without a terminal */
 		{ MESSAGE_BOX_CAPTURED, 12, RUN_RUNNING },
-		{ MESSAGE_BOX_EXITED, 47, RUN_RUNNING },
+		{ MESSAGE_BOX_EXITED, 43, RUN_RUNNING },
 		{ MESSAGE_BOX_SPEC, 0, RUN_RUNNING },
 		{ MESSAGE_START, 0, RUN_RUNNING },
 		{ 12345, 0, RUN_RUNNING },
@@ -384,7 +383,6 @@ TEST(times_that_can_not_be_true_are_not_believed)
 	put_u32(&p, 0);
 	for (int i = 0; i < 4; i++)
 		put_u64(&p, 0);
-	put_u32(&p, 0);
 	tell(&t, MESSAGE_BOX_EXITED, &p);
 	CHECK(expect_ended(&t).usage.wall_us < 60000000);
 }
@@ -578,7 +576,6 @@ TEST(a_client_that_vanishes_at_the_end_is_no_trouble)
 	put_u32(&p, 0);
 	for (int i = 0; i < 4; i++)
 		put_u64(&p, 0);
-	put_u32(&p, 0);
 	CHECK_EQ(frame_send(t.init_fd, MESSAGE_BOX_EXITED, &p, NULL, 0), 0);
 	put_fini(&p);
 	sample_turn(&t.s, 0);

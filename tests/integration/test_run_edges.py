@@ -94,3 +94,22 @@ def test_a_keeper_cleans_up_when_its_terminal_goes(belljar):
     finally:
         keeper.kill()
         keeper.wait()
+
+
+@pytest.mark.root_only("takes a capability away from root")
+def test_without_the_right_to_administer_networks(belljar):
+    """As in some containers; each box is then made in a user namespace of the keeper's own."""
+    done = belljar.command("setpriv", "--bounding-set", "-net_admin", "--inh-caps", "-net_admin",
+                           belljar.path, "run", "--", "cat", "/proc/net/dev")
+    assert done.returncode == 0 and "lo:" in done.stdout, done.stderr
+
+
+@pytest.mark.root_only("changes a setting, in a pid namespace of its own")
+def test_where_files_in_memory_are_not_executable(belljar):
+    """Unless it is asked for, which we do."""
+    if not os.path.exists("/proc/sys/vm/memfd_noexec"):
+        pytest.skip("this kernel has no vm.memfd_noexec")
+    script = 'echo 1 >/proc/sys/vm/memfd_noexec && exec "$0" run -- echo here'
+    done = belljar.command(
+        "unshare", "--pid", "--fork", "--mount-proc", "sh", "-c", script, belljar.path)
+    assert (done.returncode, done.stdout) == (0, "here\n"), done.stderr

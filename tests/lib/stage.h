@@ -54,7 +54,6 @@ static inline void stage_enter_host(struct stage *s)
 		.gid = getegid(),
 		.control_fd = -1,
 		.tty_fd = -1,
-		.witness_fd = -1,
 		.workspace_fd = -1,
 	};
 	CHILD_CHECK(setns(s->root->ns_fd, CLONE_NEWNS) == 0);
