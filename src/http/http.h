@@ -173,6 +173,7 @@ void exchange_reply_gzip(struct exchange *x, int status, const char *type, int f
 #define WS_MESSAGE_MAX (64u << 10) /* of a client; a longer one closes with 1009 */
 
 struct ws_ops {
+	size_t message_max; /* instead of WS_MESSAGE_MAX; 0: that */
 	/* The socket can take a message: return the next one, with a reference that is given
 	 * away, or NULL when there is none now; ws_want_write() asks again. It is sent as text,
 	 * and must be UTF-8. */

@@ -246,6 +246,11 @@ static void end_frame(struct ws *ws)
 	ws->control_size = 0;
 }
 
+static size_t message_max(const struct ws *ws)
+{
+	return ws->ops->message_max ? ws->ops->message_max : WS_MESSAGE_MAX;
+}
+
 /* A head was read: what it means for the message. */
 static bool begin_frame(struct ws *ws)
 {
@@ -253,7 +258,7 @@ static bool begin_frame(struct ws *ws)
 
 	if (frame_is_control(f))
 		return true;
-	if (f->left > WS_MESSAGE_MAX - ws->message_size)
+	if (f->left > message_max(ws) - ws->message_size)
 		return false;
 	if (f->opcode != FRAME_MORE)
 		ws->is_text = f->opcode == FRAME_TEXT;

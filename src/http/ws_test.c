@@ -73,6 +73,14 @@ static void on_closed(void *ctx)
 
 static const struct ws_ops ops = { .next = on_next, .message = on_message, .closed = on_closed };
 
+#define LARGE_MAX (3u * WS_MESSAGE_MAX)
+static const struct ws_ops large_ops = {
+	.message_max = LARGE_MAX,
+	.next = on_next,
+	.message = on_message,
+	.closed = on_closed,
+};
+
 static void handle_ws(struct exchange *x)
 {
 	struct echo *e = xnew(struct echo);
@@ -81,7 +89,7 @@ static void handle_ws(struct exchange *x)
 		exchange_set_header(x, "Sec-WebSocket-Protocol", exchange_query(x, "protocol"));
 	e->next = all;
 	all = e;
-	e->ws = exchange_accept_ws(x, &ops, e);
+	e->ws = exchange_accept_ws(x, exchange_query(x, "large") ? &large_ops : &ops, e);
 	n_live++;
 }
 
@@ -149,6 +157,22 @@ TEST(the_largest_message_fits_and_no_larger)
 	client_send_frame(in_parts, 0x01, data, WS_MESSAGE_MAX);
 	client_send_frame(in_parts, 0x80, data, 1);
 	client_expect_close(in_parts, 1009, NULL);
+}
+
+TEST(a_door_may_take_larger_ones)
+{
+	SAMPLE(s, .routes = tables);
+	AUTO_FD fd = client_connect_ws(&s, "/ws?large=1");
+	AUTO_FREE char *data = calloc(1, LARGE_MAX + 1);
+	unsigned opcode = 0;
+	size_t size = 0;
+
+	memset(data, 'x', LARGE_MAX + 1);
+	client_send_frame(fd, 0x81, data, LARGE_MAX);
+	free(client_read_frame(fd, &opcode, &size));
+	CHECK_EQ(size, LARGE_MAX + 1);
+	client_send_frame(fd, 0x81, data, LARGE_MAX + 1);
+	client_expect_close(fd, 1009, NULL);
 }
 
 TEST(who_breaks_the_rules_is_told)
@@ -318,7 +342,8 @@ TEST(closing_the_server_is_told)
 	CHECK_EQ(n_live, 0);
 }
 
-TESTS(UNIT(messages_go_both_ways), UNIT(fragments_are_joined_and_pings_answered_between),
+TESTS(UNIT(a_door_may_take_larger_ones), UNIT(messages_go_both_ways),
+	UNIT(fragments_are_joined_and_pings_answered_between),
 	UNIT(the_largest_message_fits_and_no_larger), UNIT(who_breaks_the_rules_is_told),
 	UNIT(either_side_may_close), UNIT(a_handler_may_refuse), UNIT(a_handshake_is_checked),
 	UNIT(the_first_message_may_come_with_the_handshake),
