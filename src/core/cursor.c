@@ -236,18 +236,31 @@ static bool is_stale(struct cursor *c)
 		       record->time_ns + s->options.heartbeat_ms * 1000000 < clock_realtime_ns());
 }
 
-struct shared *cursor_next(struct cursor *c)
+/* False, and it waits, when there is none now. */
+static bool has_next(struct cursor *c)
 {
 	struct stream *s = c->stream;
 
 	while (c->next <= s->last_seq && is_stale(c))
 		c->next++;
-	if (c->next > s->last_seq || c->is_broken) {
-		if (!c->is_waiting)
-			LIST_INSERT_HEAD(&s->waiting, c, link);
-		c->is_waiting = true;
+	if (c->next <= s->last_seq && !c->is_broken)
+		return true;
+	if (!c->is_waiting)
+		LIST_INSERT_HEAD(&s->waiting, c, link);
+	c->is_waiting = true;
+	return false;
+}
+
+static void give_up(struct cursor *c)
+{
+	log_warn("frame %" PRIu64 " of a stream can not be read, ending it there", c->next);
+	c->is_broken = true;
+}
+
+struct shared *cursor_next(struct cursor *c)
+{
+	if (!has_next(c))
 		return NULL;
-	}
 	if (c->wanted > 0) {
 		uint64_t wanted = c->wanted;
 
@@ -259,9 +272,33 @@ struct shared *cursor_next(struct cursor *c)
 		c->next++;
 		return message;
 	}
-	log_warn("frame %" PRIu64 " of a stream can not be read, ending it there", c->next);
-	c->is_broken = true;
+	give_up(c);
 	return NULL;
+}
+
+static bool read_frame(struct cursor *c, struct stream_frame *ret)
+{
+	const struct index_record *record = find_record(c);
+
+	_Static_assert(sizeof(ret->data) >= FRAMES_EVENT_MAX, "any frame fits");
+	if (!record)
+		return false;
+	ret->kind = record->kind;
+	ret->size = record->size;
+	return ret->size == 0 || spool_read(stream_spool(c->stream, ret->kind), record->offset,
+					 ret->data, ret->size) == 0;
+}
+
+bool cursor_next_frame(struct cursor *c, struct stream_frame *ret)
+{
+	if (!has_next(c))
+		return false;
+	if (!read_frame(c, ret)) {
+		give_up(c);
+		return false;
+	}
+	c->next++;
+	return true;
 }
 
 bool cursor_is_done(const struct cursor *c)

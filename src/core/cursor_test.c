@@ -82,6 +82,35 @@ TEST(the_end_wakes_and_is_the_end)
 	CHECK(cursor_next(c) == NULL);
 }
 
+static struct stream_frame taken;
+
+static bool takes(struct cursor *c, enum frame_kind kind, const char *data)
+{
+	return cursor_next_frame(c, &taken) && taken.kind == kind && taken.size == strlen(data) &&
+	       memcmp(taken.data, data, taken.size) == 0;
+}
+
+TEST(frames_can_be_had_as_they_are_kept)
+{
+	SAMPLE(m);
+	unsigned n_wakes = 0;
+
+	sample_start(&m);
+	CLEANUP(cursor_closep) struct cursor *c = cursor_open(m.stream, 0, count_wake, &n_wakes);
+	sample_write(&m, 1, "\xff\xfe\"", 3);
+	sample_wait(&m, 1);
+	CHECK_EQ(stream_event(m.stream, "x", "{}"), 2);
+	CHECK_EQ(stream_truncated(m.stream, "y"), 3);
+	CHECK(takes(c, FRAME_STDERR, "\xff\xfe\""));
+	CHECK(takes(c, FRAME_EVENT, "{\"event\":\"x\",\"data\":{}}"));
+	CHECK(takes(c, FRAME_TRUNCATED, "y"));
+	CHECK(!cursor_next_frame(c, &taken) && !cursor_is_done(c));
+	stream_end(m.stream);
+	sample_idle(&m, 1);
+	CHECK_EQ(n_wakes, 1);
+	CHECK(!cursor_next_frame(c, &taken) && cursor_is_done(c));
+}
+
 struct closer {
 	struct cursor *own;
 	struct cursor *other;
@@ -313,9 +342,9 @@ TEST(a_file_that_shrinks_ends_the_cursor_and_nothing_else)
 	CHECK(stream_event(m.stream, "more", "{}") > 0);
 }
 
-TESTS(UNIT(a_cursor_begins_where_it_was_told), UNIT(who_has_not_asked_is_not_woken),
-	UNIT(the_end_wakes_and_is_the_end), UNIT(a_callback_may_close_any_cursor),
-	UNIT(all_cursors_see_the_same_however_far_behind),
+TESTS(UNIT(frames_can_be_had_as_they_are_kept), UNIT(a_cursor_begins_where_it_was_told),
+	UNIT(who_has_not_asked_is_not_woken), UNIT(the_end_wakes_and_is_the_end),
+	UNIT(a_callback_may_close_any_cursor), UNIT(all_cursors_see_the_same_however_far_behind),
 	UNIT(those_at_the_tail_share_one_message), UNIT(heartbeats_come_while_somebody_listens),
 	UNIT(a_replay_leaves_old_heartbeats_out), UNIT(there_are_none_after_the_end),
 	UNIT(who_asks_for_what_was_removed_is_told),

@@ -75,6 +75,8 @@ static const struct {
 		{ "startup_timeout", "timeout", "error", true, true, "check_runtime_readiness" } },
 	{ PHASE_KILLED, "canceled_by_user",
 		{ "canceled_by_user", "cancellation", "warning", true, false, "none" } },
+	{ PHASE_KILLED, "output_limit_exceeded",
+		{ "output_limit_exceeded", "limits", "warning", true, false, "review_limits" } },
 	{ PHASE_QUEUED, NULL, { "queued", "lifecycle", "info", false, false, "none" } },
 	{ PHASE_STARTING, NULL, { "starting", "lifecycle", "info", false, false, "none" } },
 	{ PHASE_RUNNING, NULL, { "running", "lifecycle", "info", false, false, "none" } },

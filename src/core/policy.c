@@ -153,7 +153,6 @@ static void set_limits(const struct settings *c, const struct profile *p, struct
 {
 	struct limits *l = &ret->limits;
 
-	l->timeout_ms = ret->timeout_sec * 1000;
 	l->startup_ms = ret->startup_timeout_sec * 1000;
 	l->grace_ms = c->cancel_grace_sec * 1000;
 	l->memory_bytes = ret->memory_mb * MB;
@@ -182,6 +181,17 @@ static int check_limits(const struct policy *p, struct policy_refusal *refusal)
 	return 0;
 }
 
+/* In milliseconds if they were asked for, which people who are told of seconds need not know. */
+static void choose_timeout(const struct settings *c, const struct policy_request *q,
+	const struct profile *p, struct policy *ret)
+{
+	uint64_t sec = q->timeout_sec ? q->timeout_sec : c->exec_timeout_sec;
+	uint64_t ms = q->timeout_ms ? q->timeout_ms : sec * 1000;
+
+	ret->limits.timeout_ms = least(ms, p->timeout_sec * 1000);
+	ret->timeout_sec = (ret->limits.timeout_ms + 999) / 1000;
+}
+
 static int choose_limits(const struct settings *c, const struct policy_request *q,
 	struct policy *ret, struct policy_refusal *refusal)
 {
@@ -197,8 +207,7 @@ static int choose_limits(const struct settings *c, const struct policy_request *
 	ret->trust_level = p->name;
 	ret->cpu_milli = clamp(q->cpu_milli, least(p->cpu_milli, c->max_cpu_milli));
 	ret->memory_mb = clamp(q->memory_mb, least(p->memory_mb, c->max_mem_mb));
-	ret->timeout_sec =
-		least(q->timeout_sec ? q->timeout_sec : c->exec_timeout_sec, p->timeout_sec);
+	choose_timeout(c, q, p, ret);
 	ret->startup_timeout_sec =
 		least(q->startup_timeout_sec ? q->startup_timeout_sec : c->startup_timeout_sec,
 			POLICY_STARTUP_MAX);

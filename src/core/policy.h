@@ -27,6 +27,7 @@ struct policy_request {
 	uint64_t cpu_milli;
 	uint64_t memory_mb;
 	uint64_t timeout_sec;
+	uint64_t timeout_ms; /* instead */
 	uint64_t startup_timeout_sec;
 };
 
@@ -37,7 +38,7 @@ struct policy {
 	const char *network_policy;
 	uint64_t cpu_milli;
 	uint64_t memory_mb;
-	uint64_t timeout_sec;
+	uint64_t timeout_sec; /* rounded up; limits.timeout_ms is what holds */
 	uint64_t startup_timeout_sec;
 	uint64_t workspace_mb;
 	struct limits limits; /* the same for the box, and all others */

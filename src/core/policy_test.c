@@ -110,6 +110,20 @@ TEST(what_fits_is_echoed)
 	CHECK_EQ(f.p.startup_timeout_sec, 3);
 }
 
+TEST(time_is_given_in_milliseconds_as_well)
+{
+	FIXTURE(f, NULL);
+
+	CHECK_EQ(decide(&f, (struct policy_request){ .timeout_ms = 1, .timeout_sec = 9 }), 0);
+	CHECK_EQ(f.p.limits.timeout_ms, 1);
+	CHECK_EQ(f.p.timeout_sec, 1);
+	CHECK_EQ(decide(&f, (struct policy_request){ .timeout_ms = 2001 }), 0);
+	CHECK_EQ(f.p.limits.timeout_ms, 2001);
+	CHECK_EQ(f.p.timeout_sec, 3);
+	CHECK_EQ(decide(&f, (struct policy_request){ .timeout_ms = 300001 }), 0);
+	CHECK_EQ(f.p.limits.timeout_ms, 300000);
+}
+
 TEST(too_much_is_clamped_to_the_trust_level_and_the_server)
 {
 	static const struct {
@@ -298,8 +312,8 @@ TEST(an_environment_has_a_size)
 	CHECK_EQ(policy_check_env(env, NULL), -E2BIG);
 }
 
-TESTS(UNIT(what_is_not_asked_for_is_the_most_there_is), UNIT(what_fits_is_echoed),
-	UNIT(too_much_is_clamped_to_the_trust_level_and_the_server),
+TESTS(UNIT(time_is_given_in_milliseconds_as_well), UNIT(what_is_not_asked_for_is_the_most_there_is),
+	UNIT(what_fits_is_echoed), UNIT(too_much_is_clamped_to_the_trust_level_and_the_server),
 	UNIT(what_can_not_be_honoured_is_refused_by_code),
 	UNIT(what_means_nothing_is_an_invalid_request),
 	UNIT(the_default_runtime_is_not_replaced_by_another),

@@ -137,6 +137,7 @@ static void check_cap(const char *data, size_t size, uint64_t cap, size_t kept)
 		CHECK_MEM(view.output[0].data, data, kept);
 	CHECK_EQ(view.n_truncated, kept < size ? 1 : 0);
 	CHECK_EQ(stream_was_truncated(m.stream), kept < size);
+	CHECK_EQ(m.n_capped, kept < size ? 1 : 0);
 	CHECK_EQ(stream_log_bytes(m.stream), kept);
 	CHECK_EQ(size_of(&m, "stdout"), (off_t)kept);
 }

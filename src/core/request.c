@@ -87,6 +87,9 @@ static const struct field fields[] = {
 	{ "cpu_limit", FIELD_MILLI, SESSION, AT(cpu_milli), 0, 1u << 20, NULL, NULL, NULL },
 	{ "memory_mb", FIELD_NUMBER, SESSION, AT(memory_mb), 64, 1u << 30, NULL, NULL, NULL },
 	{ "timeout_sec", FIELD_NUMBER, BOTH, AT(timeout_sec), 1, 3600, NULL, NULL, NULL },
+	{ RUN_NUMBER(timeout_ms, 3600u * 1000u) },
+	{ RUN_NUMBER(max_output_bytes, INT64_MAX) },
+	{ "stdin", FIELD_TEXT, RUN, AT(input), 0, REQUEST_STDIN_MAX, NULL, NULL, NULL },
 	{ "startup_timeout_sec", FIELD_NUMBER, RUN, AT(startup_timeout_sec), 1, POLICY_STARTUP_MAX,
 		NULL, NULL, NULL },
 	{ "interactive", FIELD_BOOL, RUN, AT(interactive), 0, 0, NULL, "false", NULL },
@@ -500,6 +503,8 @@ static int check_run(const struct request *r, struct problem *problem)
 	if (!r->session_id == !r->base_image)
 		return problem_field(
 			problem, "session_id", "Provide exactly one of session_id or base_image");
+	if (r->input && r->interactive)
+		return problem_field(problem, "stdin", "an interactive run is given none");
 	return 0;
 }
 
@@ -536,6 +541,7 @@ int request_decide(const struct request *r, const struct settings *c, struct pol
 		.cpu_milli = r->cpu_milli,
 		.memory_mb = r->memory_mb,
 		.timeout_sec = r->timeout_sec,
+		.timeout_ms = r->timeout_ms,
 		.startup_timeout_sec = r->startup_timeout_sec,
 	};
 

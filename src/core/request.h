@@ -21,6 +21,7 @@ struct settings;
 #define REQUEST_GLOBS_MAX   64u
 #define REQUEST_GLOB_MAX    1024u /* bytes of a capture pattern */
 #define REQUEST_PATCH_MAX   (1u << 20)
+#define REQUEST_STDIN_MAX   (1u << 20)
 
 enum request_kind {
 	REQUEST_SESSION,
@@ -49,7 +50,10 @@ struct request {
 	uint64_t cpu_milli;
 	uint64_t memory_mb;
 	uint64_t timeout_sec;
+	uint64_t timeout_ms; /* instead of timeout_sec */
 	uint64_t startup_timeout_sec;
+	uint64_t max_output_bytes; /* of stdout and stderr; one more ends the run */
+	const char *input;         /* "stdin": all there is to read, then it is closed */
 	bool interactive;
 	uint64_t stdin_max_bytes;
 	uint64_t stdin_max_frame_bytes;

@@ -73,7 +73,8 @@ TEST(a_whole_run)
 			"\"labels\":{\"t\":\"u\"},\"capture_patterns\":[\"*.png\"],"
 			"\"files\":[{\"path\":\"a.py\",\"content_b64\":\"cHJpbnQoKQ==\"}],"
 			"\"resources\":{\"cpu\":1.5,\"memory_mb\":512},\"timeout_sec\":60,"
-			"\"startup_timeout_sec\":20,\"interactive\":true,\"stdin_max_bytes\":10,"
+			"\"startup_timeout_sec\":20,\"timeout_ms\":1500,\"max_output_bytes\":99,"
+			"\"interactive\":true,\"stdin_max_bytes\":10,"
 			"\"stdin_max_frame_bytes\":11,\"stdin_bps\":12,"
 			"\"stdin_idle_timeout_sec\":13,\"resume_from_seq\":14,\"persona_id\":\"p\","
 			"\"workspace_id\":\"w\",\"workspace_group_id\":\"g\","
@@ -100,6 +101,9 @@ TEST(a_whole_run)
 	CHECK_EQ(r.memory_mb, 512);
 	CHECK_EQ(r.timeout_sec, 60);
 	CHECK_EQ(r.startup_timeout_sec, 20);
+	CHECK_EQ(r.timeout_ms, 1500);
+	CHECK_EQ(r.max_output_bytes, 99);
+	CHECK(r.input == NULL);
 	CHECK(r.interactive);
 	CHECK_EQ(r.stdin_max_bytes, 10);
 	CHECK_EQ(r.stdin_max_frame_bytes, 11);
@@ -173,6 +177,11 @@ static const struct refusal_case wrong_members[] = {
 	{ "\"timeout_sec\":\"60\"", "timeout_sec" },
 	{ "\"timeout_sec\":1.5", "timeout_sec" },
 	{ "\"startup_timeout_sec\":0", "startup_timeout_sec" },
+	{ "\"timeout_ms\":-1", "timeout_ms" },
+	{ "\"timeout_ms\":3600001", "timeout_ms" },
+	{ "\"max_output_bytes\":-1", "max_output_bytes" },
+	{ "\"stdin\":1", "stdin" },
+	{ "\"stdin\":\"x\",\"interactive\":true", "stdin" },
 	{ "\"startup_timeout_sec\":601", "startup_timeout_sec" },
 	{ "\"interactive\":1", "interactive" },
 	{ "\"interactive\":\"true\"", "interactive" },

@@ -78,15 +78,24 @@ void run_fill_request(struct run *run, bool is_started)
 	run->row.request = json_canonical(whole);
 }
 
+uint64_t run_log_cap(const struct run *run)
+{
+	uint64_t most = run->service->settings->max_log_bytes;
+	uint64_t asked = run->request.max_output_bytes;
+
+	return asked && asked < most ? asked : most;
+}
+
 int run_open_files(struct run *run, bool is_new)
 {
 	struct service *s = run->service;
 	struct err err = { 0 };
 	struct stream_options options = {
-		.log_cap = s->settings->max_log_bytes,
+		.log_cap = run_log_cap(run),
 		.heartbeat_ms = s->settings->ws_heartbeat_ms,
 		.drained = run_on_drained,
 		.failed = run_on_stream_failed,
+		.capped = run_on_capped,
 		.ctx = run,
 	};
 	int r = is_new ? service_make_run_dir(s, run->row.id, &run->dir_fd)

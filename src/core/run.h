@@ -76,12 +76,14 @@ struct run {
 	bool is_attached; /* the stream has its output, or knows that there is none */
 	bool is_drained;
 	bool is_captured;
-	bool is_settling;  /* its end is being stored */
-	bool is_stored;    /* ... and who asks the store from now on finds it there */
-	bool is_abandoned; /* it goes when nobody is at work for it any more */
-	bool cancels;      /* somebody asked for its end */
-	unsigned n_work;   /* threads and calls of the store at work for it */
-	unsigned n_tries;  /* to store its end, that failed */
+	bool is_settling;    /* its end is being stored */
+	bool is_stored;      /* ... and who asks the store from now on finds it there */
+	bool is_abandoned;   /* it goes when nobody is at work for it any more */
+	bool cancels;        /* somebody asked for its end */
+	bool is_over_output; /* ... which is because it printed too much */
+	bool is_adopted;     /* a predecessor of ours started it */
+	unsigned n_work;     /* threads and calls of the store at work for it */
+	unsigned n_tries;    /* to store its end, that failed */
 	struct run_waiter *waiters;
 };
 
@@ -141,6 +143,8 @@ void run_free(struct run *run);
 void run_input_write(struct run *run, const void *data, size_t size);
 void run_input_close(struct run *run);
 void run_input_open(struct run *run, int fd);
+/* ... or all that the request has for it, after which it is closed. */
+void run_input_give(struct run *run, int fd);
 void run_input_tick(struct run *run, uint64_t now_ns);
 void run_input_fini(struct run *run);
 

@@ -78,7 +78,8 @@ static int inherit(const struct session *session, struct request *request, struc
 	inherit_field(body, "runtime", json_string(row->runtime));
 	inherit_field(body, "network_policy", json_string(row->network_policy));
 	inherit_field(body, "trust_level", json_string(row->trust_level));
-	inherit_field(body, "timeout_sec", json_integer(row->timeout_sec));
+	if (!json_object_get(body, "timeout_ms"))
+		inherit_field(body, "timeout_sec", json_integer(row->timeout_sec));
 	inherit_field(body, "env", row->env ? json_loads(row->env, 0, NULL) : NULL);
 	inherit_field(body, "persona_id", row->persona_id ? json_string(row->persona_id) : NULL);
 	inherit_field(

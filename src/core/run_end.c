@@ -27,6 +27,9 @@
  * Should one not, it is not waited for. */
 #define LINGER_MS 3000
 
+/* The reason of one that is ended by its max_output_bytes. */
+#define OUTPUT_LIMIT "output_limit_exceeded"
+
 /* How often its end is tried to be stored again, each time after twice the pause. */
 #define TRIES_MAX   5u
 #define TRY_WAIT_MS 100u
@@ -79,6 +82,14 @@ void run_on_stream_failed(void *ctx, int r)
 	(void)log_error(r, "output of run %s can not be kept: %s", run->row.id, strerror(-r));
 }
 
+void run_on_capped(void *ctx)
+{
+	struct run *run = ctx;
+
+	if (run->request.max_output_bytes && run_cancel(run))
+		run->is_over_output = true;
+}
+
 static void give_back_slot(struct run *run)
 {
 	if (!run->holds_slot)
@@ -124,6 +135,8 @@ void run_end_without(struct run *run, enum reason reason, const char *code, cons
 
 static enum reason reason_called(const char *name)
 {
+	if (streq(name, OUTPUT_LIMIT))
+		return REASON_CANCELED_BY_USER; /* by us, which is why it has that name */
 	for (int i = 0; i < REASON_COUNT; i++) {
 		if (streq(reason_name((enum reason)i), name))
 			return (enum reason)i;
@@ -234,15 +247,22 @@ void run_check_over(struct run *run)
 
 /* --- how it ended --- */
 
-/* Words that are part of the interface come first; else what the keeper says. */
-static const char *message_of(const struct result *r)
+/* It was ended because it printed too much, and did not end by itself before that. */
+static bool is_over_output(const struct run *run)
 {
+	return run->is_over_output && run->result.reason == REASON_CANCELED_BY_USER;
+}
+
+/* Words that are part of the interface come first; else what the keeper says. */
+static const char *message_of(const struct run *run)
+{
+	const struct result *r = &run->result;
 	static const enum reason words[] = { REASON_EXECUTION_TIMEOUT, REASON_STARTUP_TIMEOUT,
 		REASON_CANCELED_BY_USER };
 
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
 		if (r->reason == words[i])
-			return reason_name(r->reason);
+			return is_over_output(run) ? OUTPUT_LIMIT : reason_name(r->reason);
 	}
 	return r->message[0] ? r->message : NULL;
 }
@@ -265,8 +285,9 @@ static void fill_end(struct run *run, const struct artifact_summary *artifacts)
 	date_format(r->ended_ns, at);
 	run_set_text(&row->finished_at, at);
 	if (!row->reason_code || streq(row->reason_code, "approval_required"))
-		run_set_text(&row->reason_code, reason_name(r->reason));
-	run_set_text(&row->message, message_of(r));
+		run_set_text(&row->reason_code,
+			is_over_output(run) ? OUTPUT_LIMIT : reason_name(r->reason));
+	run_set_text(&row->message, message_of(run));
 	row->exit_code = exited(r) ? r->exit_code : STORE_NULL;
 	row->signal = r->signal ? r->signal : STORE_NULL;
 	row->log_bytes = run->stream ? (int64_t)stream_log_bytes(run->stream) : 0;
@@ -294,7 +315,8 @@ static void tell_stream(struct run *run)
 		(void)snprintf(code, sizeof(code), "%d", r->exit_code);
 	(void)snprintf(data, sizeof(data), "{\"exit_code\":%s,\"reason\":\"%s\"%s}", code,
 		run->row.reason_code,
-		r->reason == REASON_CANCELED_BY_USER ? ",\"canceled\":true" : "");
+		r->reason == REASON_CANCELED_BY_USER && !is_over_output(run) ? ",\"canceled\":true"
+									     : "");
 	(void)stream_event(run->stream, "end", data);
 	stream_end(run->stream);
 }

@@ -130,6 +130,18 @@ static void append(struct run_input *in, const void *data, size_t size)
 	in->n_pending += size;
 }
 
+static void start_poll(struct run *run)
+{
+	struct run_input *in = &run->input;
+
+	if (in->fd < 0 || in->n_pending == 0 || in->poll)
+		return;
+	in->poll = xnew(uv_poll_t);
+	(void)uv_poll_init(run->service->loop, in->poll, in->fd);
+	in->poll->data = run;
+	(void)uv_poll_start(in->poll, UV_WRITABLE, on_poll);
+}
+
 static void refill(struct run_input *in)
 {
 	uint64_t now = clock_monotonic_ns();
@@ -192,12 +204,22 @@ void run_input_write(struct run *run, const void *data, size_t size)
 		say_closed(run, "stdin_cap");
 		run_input_close(run);
 	}
-	if (in->fd >= 0 && in->n_pending > 0 && !in->poll) {
-		in->poll = xnew(uv_poll_t);
-		(void)uv_poll_init(run->service->loop, in->poll, in->fd);
-		in->poll->data = run;
-		(void)uv_poll_start(in->poll, UV_WRITABLE, on_poll);
-	}
+	start_poll(run);
+}
+
+void run_input_give(struct run *run, int fd)
+{
+	struct run_input *in = &run->input;
+
+	(void)fd_set_nonblock(fd, true);
+	in->fd = fd;
+	if (run->request.input[0])
+		append(in, run->request.input, strlen(run->request.input));
+	in->closes = true;
+	if (!push(in) || in->n_pending == 0)
+		close_now(run);
+	else
+		start_poll(run);
 }
 
 void run_input_tick(struct run *run, uint64_t now_ns)

@@ -40,6 +40,63 @@ static char *end_and_read(struct sample *m, struct run *run)
 	return sample_frames(m, "alice", id);
 }
 
+static struct run *given(struct sample *m, const char *text)
+{
+	AUTO_JSON *body =
+		json_pack("{s:s,s:[s],s:s}", "base_image", "host", "command", "cat", "stdin", text);
+	AUTO_FREE char *dump = json_dumps(body, 0);
+	struct run *run = sample_run(m, dump);
+
+	job_started(sample_job(0));
+	job_running(sample_job(0));
+	return run;
+}
+
+TEST(what_the_request_has_is_given_and_then_it_ends)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct run *run = given(&m, "two\nlines\n");
+	char buf[64];
+
+	CHECK_EQ(heard(buf, sizeof(buf)), 10);
+	CHECK_STR(buf, "two\nlines\n");
+	CHECK(sample_job(0)->stdin_is_closed);
+	CHECK_EQ(run->input.fd, -1);
+	run_input_write(run, "more", 4);
+	free(end_and_read(&m, run));
+	sample_remove(&m);
+}
+
+TEST(none_at_all_is_given_as_well)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct run *run = given(&m, "");
+
+	CHECK(sample_job(0)->stdin_is_closed);
+	free(end_and_read(&m, run));
+	sample_remove(&m);
+}
+
+TEST(more_than_a_pipe_holds_is_given_as_it_is_taken)
+{
+	enum { SIZE = 300000 };
+	SAMPLE(m);
+	sample_open(&m);
+	AUTO_FREE char *text = xcalloc(1, SIZE + 1);
+	AUTO_FREE char *buf = xcalloc(1, SIZE + 1);
+	size_t n = 0;
+
+	memset(text, 'x', SIZE);
+	struct run *run = given(&m, text);
+	CHECK(!sample_job(0)->stdin_is_closed);
+	SAMPLE_UNTIL(&m, (n += heard(buf, SIZE)) == SIZE);
+	SAMPLE_UNTIL(&m, sample_job(0)->stdin_is_closed);
+	free(end_and_read(&m, run));
+	sample_remove(&m);
+}
+
 TEST(what_is_typed_arrives_and_the_end_as_well)
 {
 	SAMPLE(m);
@@ -195,7 +252,9 @@ TEST(a_run_may_end_with_input_pending)
 	sample_remove(&m);
 }
 
-TESTS(UNIT(what_is_typed_arrives_and_the_end_as_well), UNIT(limits_are_applied_in_order_and_told),
+TESTS(UNIT(what_the_request_has_is_given_and_then_it_ends), UNIT(none_at_all_is_given_as_well),
+	UNIT(more_than_a_pipe_holds_is_given_as_it_is_taken),
+	UNIT(what_is_typed_arrives_and_the_end_as_well), UNIT(limits_are_applied_in_order_and_told),
 	UNIT(what_comes_too_fast_is_dropped_whole), UNIT(the_frames_about_it_are_limited),
 	UNIT(what_the_guest_does_not_read_waits), UNIT(a_guest_that_hangs_up_is_not_written_to),
 	UNIT(it_is_closed_when_nobody_types), UNIT(a_run_may_end_with_input_pending))

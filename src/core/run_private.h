@@ -11,6 +11,8 @@ void run_move(struct run *run, enum phase next);
 /* run.c */
 struct run *run_new(struct service *s);
 int run_decide(struct run *run, struct problem *problem);
+/* How much of its output is kept. */
+uint64_t run_log_cap(const struct run *run);
 /* Its directory and stream; `is_new` until it is stored. */
 int run_open_files(struct run *run, bool is_new);
 void run_list(struct run *run);
@@ -28,6 +30,7 @@ int run_check_spec(struct run *run, struct problem *problem);
 /* run_end.c */
 void run_on_drained(void *ctx);
 void run_on_stream_failed(void *ctx, int r);
+void run_on_capped(void *ctx);
 /* The runtime said how it ended. */
 void run_end(struct run *run, const struct result *result);
 /* It ends without ever having been executed; `code` replaces the name of the reason. */

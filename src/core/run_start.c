@@ -194,7 +194,9 @@ static void on_started(void *ctx, int fds[CHANNEL_COUNT])
 	run->err_fd = take_fd(&fds[CHANNEL_STDERR]);
 	if (run->request.interactive) {
 		run_input_open(run, take_fd(&fds[CHANNEL_STDIN]));
-	} else {
+	} else if (run->request.input && !run->is_adopted) {
+		run_input_give(run, take_fd(&fds[CHANNEL_STDIN]));
+	} else { /* how much of it a predecessor gave is not known: the rest is lost */
 		close_fdp(&fds[CHANNEL_STDIN]);
 		run->service->runtime->close_stdin(run->job);
 	}
@@ -485,6 +487,14 @@ static bool is_among(const char *id, const char (*ids)[RUN_ID_SIZE + 1], size_t 
 	return false;
 }
 
+/* One who printed too much is ended, if a predecessor did not live to see to that. */
+static void keep_cap(struct run *run)
+{
+	stream_set_cap(run->stream, run_log_cap(run));
+	if (stream_was_truncated(run->stream))
+		run_on_capped(run);
+}
+
 /* The keeper knows it: whatever the store says, it was started. */
 static void adopt(struct run *run, const char *hex)
 {
@@ -494,6 +504,7 @@ static void adopt(struct run *run, const char *hex)
 	if (!run->request.body && parse_stored(run, &keeper) < 0)
 		request_fini(&run->request);
 	free((char *)keeper);
+	run->is_adopted = true;
 	queue_remove(&s->queue, &run->waiting);
 	if (!run->holds_slot)
 		queue_begin(&s->queue, run->row.user_id);
@@ -502,6 +513,8 @@ static void adopt(struct run *run, const char *hex)
 		run_move(run, PHASE_STARTING);
 	if (s->runtime->adopt(s->host, hex, &events, run, &run->job) < 0)
 		run_end_without(run, REASON_INFRASTRUCTURE_ERROR, NULL, "the keeper is gone");
+	else if (run->stream)
+		keep_cap(run);
 }
 
 /* The keeper does not know it. It never began if it waited, or if the keeper is still the

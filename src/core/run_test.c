@@ -296,6 +296,61 @@ static void check_canceled(struct sample *m, const char *id)
 	CHECK(strstr(frames, "\"canceled\":true") != NULL);
 }
 
+/* --- printing too much --- */
+
+#define LIMITED "{\"base_image\":\"host\",\"command\":[\"yes\"],\"max_output_bytes\":5}"
+
+static struct job *print_too_much(struct sample *m, char id[UUID_SIZE + 1])
+{
+	memcpy(id, sample_run(m, LIMITED)->row.id, UUID_SIZE + 1);
+	struct job *j = sample_job(0);
+
+	job_started(j);
+	job_running(j);
+	job_writes(j, CHANNEL_STDOUT, "y\ny\n");
+	sample_settle(m);
+	CHECK_EQ(j->n_cancels, 0);
+	job_writes(j, CHANNEL_STDERR, "y\n");
+	return j;
+}
+
+TEST(a_run_that_prints_too_much_is_ended_and_says_so)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	char id[UUID_SIZE + 1];
+	CLEANUP(free_row) struct run_row row = { 0 };
+
+	struct job *j = print_too_much(&m, id);
+	SAMPLE_UNTIL(&m, j->n_cancels == 1);
+	job_ends(j, REASON_CANCELED_BY_USER, -1);
+	sample_await_end(&m, id, &row);
+	CHECK_STR(row.phase, "killed");
+	CHECK_STR(row.reason_code, "output_limit_exceeded");
+	CHECK_STR(row.message, "output_limit_exceeded");
+	CHECK_EQ(row.log_bytes, 5);
+	AUTO_FREE char *frames = sample_frames(&m, "alice", id);
+	CHECK(sample_in_order(frames, "log_cap", "output_limit_exceeded", NULL));
+	CHECK(strstr(frames, "canceled") == NULL);
+	sample_remove(&m);
+}
+
+TEST(one_that_ended_by_itself_before_that_has_its_own_reason)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	char id[UUID_SIZE + 1];
+	CLEANUP(free_row) struct run_row row = { 0 };
+
+	struct job *j = print_too_much(&m, id);
+	SAMPLE_UNTIL(&m, j->n_cancels == 1);
+	job_ends(j, REASON_EXIT_CODE_0, 0);
+	sample_await_end(&m, id, &row);
+	CHECK_STR(row.phase, "completed");
+	CHECK_STR(row.reason_code, "exit_code_0");
+	sample_remove(&m);
+}
+
 TEST(a_run_is_canceled_while_it_waits)
 {
 	SAMPLE(m);
@@ -446,6 +501,8 @@ TESTS(UNIT(a_run_goes_through_its_phases_to_a_stored_end),
 	UNIT(a_lost_run_is_never_called_completed), UNIT(an_image_that_is_not_there_fails_the_run),
 	UNIT(what_a_keeper_can_not_be_told_fails_the_run), UNIT(inline_files_go_in),
 	UNIT(a_run_is_not_over_before_its_thread_is), UNIT(output_that_does_not_end_is_given_up),
+	UNIT(a_run_that_prints_too_much_is_ended_and_says_so),
+	UNIT(one_that_ended_by_itself_before_that_has_its_own_reason),
 	UNIT(a_run_is_canceled_while_it_waits),
 	UNIT(a_run_is_canceled_while_its_turn_is_being_stored),
 	UNIT(a_run_is_canceled_while_it_starts_and_while_it_runs),

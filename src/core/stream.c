@@ -155,6 +155,11 @@ void stream_settle(struct stream *s)
 		if (s->options.failed)
 			s->options.failed(s->options.ctx, s->failure);
 	}
+	if (s->is_truncated && !s->capped_is_told && !s->has_ended) {
+		s->capped_is_told = true;
+		if (s->options.capped)
+			s->options.capped(s->options.ctx);
+	}
 	cursor_wake_all(s);
 	if (s->is_drained && !s->drained_is_told && !s->has_ended) {
 		s->drained_is_told = true;
@@ -262,6 +267,11 @@ void stream_fail(struct stream *s, int r)
 		r == -ENOSPC || r == -EDQUOT ? "disk_full" : "write_failed", strerror(-r));
 	(void)stream_event(s, "output_lost", data);
 	stream_settle_later(s);
+}
+
+void stream_set_cap(struct stream *s, uint64_t log_cap)
+{
+	s->options.log_cap = log_cap;
 }
 
 void stream_end(struct stream *s)

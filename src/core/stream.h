@@ -39,6 +39,9 @@ enum frame_kind {
 /* The most bytes of an encoded frame: the protocol's 64 KiB per message. */
 #define STREAM_MESSAGE_MAX (64u << 10)
 
+/* The most bytes of one as it is kept. */
+#define STREAM_FRAME_MAX ((16u << 10) + 96u)
+
 struct stream_options {
 	uint64_t log_cap;      /* bytes of stdout and stderr together; then one truncated frame */
 	uint64_t heartbeat_ms; /* while somebody listens and the run goes on; 0: none */
@@ -47,6 +50,8 @@ struct stream_options {
 	/* The spool can not be written any more: a disk is full. The run goes on, its further
 	 * output is dropped; an event "output_lost" says so if that can be written. */
 	void (*failed)(void *ctx, int r);
+	/* The guest printed more than log_cap; the frame that says so is written. */
+	void (*capped)(void *ctx);
 	void *ctx; /* must live until stream_end(), or until the stream is gone */
 };
 
@@ -70,6 +75,9 @@ void stream_unref(struct stream *s);
  * stops for a slow subscriber, and goes on, dropping, over the cap. -EALREADY when it was
  * called before, -ESHUTDOWN when the stream has ended. */
 int stream_attach(struct stream *s, int stdout_fd, int stderr_fd, struct err *err);
+
+/* Another log_cap, before anything is attached: what a predecessor wrote stays. */
+void stream_set_cap(struct stream *s, uint64_t log_cap);
 
 /* The run is over, but an orphan of ours may hold the pipe: take what is there now and
  * call it drained. `drained` is called, unless it was. */
@@ -115,6 +123,17 @@ void cursor_close(struct cursor *c); /* NULL is allowed */
 /* The next frame as JSON text, with a reference for the caller; NULL when there is none now: `wake`
  * will tell, or when cursor_is_done(). */
 struct shared *cursor_next(struct cursor *c);
+
+/* A frame as it is kept, for who has words of his own for it. */
+struct stream_frame {
+	enum frame_kind kind;
+	size_t size;
+	char data[STREAM_FRAME_MAX];
+};
+
+/* The same as cursor_next(), but bytes: of output, as the guest wrote them. False when there is
+ * none now. A note that frames were removed does not come. */
+bool cursor_next_frame(struct cursor *c, struct stream_frame *ret);
 
 /* All frames were given and none will follow, or a file can not be read any more. Ask after
  * cursor_next() had none. */

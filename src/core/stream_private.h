@@ -54,6 +54,7 @@ struct stream {
 	bool has_ended;
 	bool drained_is_told;
 	bool failed_is_told;
+	bool capped_is_told;
 	int failure; /* negative errno: output can not be kept any more */
 
 	int dir_fd;

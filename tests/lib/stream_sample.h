@@ -49,6 +49,7 @@ struct sample {
 	int guest[2]; /* the ends to write to */
 	unsigned n_drained;
 	unsigned n_failed;
+	unsigned n_capped;
 	int failure;
 };
 
@@ -63,6 +64,11 @@ static inline void sample_on_failed(void *ctx, int r)
 	((struct sample *)ctx)->failure = r;
 }
 
+static inline void sample_on_capped(void *ctx)
+{
+	((struct sample *)ctx)->n_capped++;
+}
+
 static inline void sample_make(struct sample *m)
 {
 	*m = (struct sample){ .guest = { -1, -1 } };
@@ -73,6 +79,7 @@ static inline void sample_make(struct sample *m)
 		.log_cap = 1 << 30,
 		.drained = sample_on_drained,
 		.failed = sample_on_failed,
+		.capped = sample_on_capped,
 		.ctx = m,
 	};
 }
