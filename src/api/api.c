@@ -22,6 +22,7 @@
 #include "core/service.h"
 #include "core/settings.h"
 #include "core/sign.h"
+#include "fathom/fathom.h"
 
 static const struct route *const tables_of_routes[] = {
 	routes_runs,
@@ -30,6 +31,7 @@ static const struct route *const tables_of_routes[] = {
 	routes_files,
 	routes_approvals,
 	routes_stream,
+	routes_fathom,
 	routes_artifacts,
 	routes_admin,
 	routes_meta,
@@ -228,6 +230,7 @@ int api_start(struct service *service, struct api **ret, struct err *err)
 		api_free(api);
 		return r;
 	}
+	api->fathom = fathom_open(service, api->per_user);
 	*ret = api;
 	return 0;
 }
@@ -238,12 +241,19 @@ struct closing {
 	void *ctx;
 };
 
-static void on_closed(void *ctx)
+static void on_all_closed(void *ctx)
 {
 	AUTO_FREE struct closing *c = ctx;
 
 	api_free(c->api);
 	c->done(c->ctx);
+}
+
+static void on_http_closed(void *ctx)
+{
+	struct closing *c = ctx;
+
+	fathom_close(c->api->fathom, on_all_closed, c);
 }
 
 void api_close(struct api *api, void (*done)(void *ctx), void *ctx)
@@ -253,5 +263,5 @@ void api_close(struct api *api, void (*done)(void *ctx), void *ctx)
 	*c = (struct closing){ .api = api, .done = done, .ctx = ctx };
 	http_stop_listening(api->http);
 	wait_end_all(api);
-	http_close(api->http, on_closed, c);
+	http_close(api->http, on_http_closed, c);
 }

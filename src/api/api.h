@@ -17,6 +17,7 @@
 struct api;
 struct auth;
 struct err;
+struct fathom;
 struct ratelimit;
 struct service;
 struct settings;
@@ -43,6 +44,7 @@ struct api {
 	char *spool_dir;
 	struct http_server *http;
 	uint64_t started_ns;             /* CLOCK_MONOTONIC */
+	struct fathom *fathom;           /* the door behind /ws */
 	struct wait *waits;              /* answers that are held back, wait.h */
 	LIST_HEAD(visits, visit) visits; /* requests under way of users we know */
 };
@@ -84,6 +86,7 @@ extern const struct route routes_snapshots[];
 extern const struct route routes_files[];
 extern const struct route routes_approvals[];
 extern const struct route routes_stream[];
+extern const struct route routes_fathom[];
 extern const struct route routes_artifacts[];
 extern const struct route routes_admin[];
 extern const struct route routes_meta[];

@@ -7,13 +7,13 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/queue.h>
 #include <time.h>
 #include <uv.h>
 
 #include "api/api.h"
 #include "api/input.h"
 #include "api/reply.h"
+#include "api/seat.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/shared.h"
@@ -21,7 +21,6 @@
 #include "base/uuid.h"
 #include "core/auth.h"
 #include "core/metrics.h"
-#include "core/problem.h"
 #include "core/run.h"
 #include "core/service.h"
 #include "core/settings.h"
@@ -39,21 +38,17 @@
 #define CODE_LATER  1013u
 
 struct subscriber {
-	LIST_ENTRY(subscriber) link;
+	struct seat seat;
 	struct api *api;
 	struct ws *ws; /* NULL once it is closed */
 	struct stream *stream;
 	struct cursor *cursor;
 	char run_id[UUID_SIZE + 1];
-	char user_id[IDENTITY_USER_ID_MAX + 1];
 	bool has_more;     /* there are frames that the socket was not asked for yet */
 	bool is_leaving;   /* all frames are out */
 	uint64_t moved_ms; /* when it last took one */
 	uv_timer_t timer;  /* to drop it when it is stuck, and to part from it at the end */
 };
-
-/* All that are open, for the quotas; one server per process. */
-static LIST_HEAD(, subscriber) subscribers = LIST_HEAD_INITIALIZER(subscribers);
 
 static void count(const struct subscriber *s, enum metric id)
 {
@@ -155,7 +150,7 @@ static void on_closed(void *ctx)
 
 	s->ws = NULL;
 	count(s, METRIC_WS_DISCONNECTS);
-	LIST_REMOVE(s, link);
+	seat_leave(&s->seat);
 	cursor_close(TAKE(s->cursor));
 	stream_unref(TAKE(s->stream));
 	uv_close((uv_handle_t *)&s->timer, on_timer_closed);
@@ -239,39 +234,6 @@ static int admit(struct exchange *x, const char *id, struct visitor *ret)
 	return take_owner(x, ret);
 }
 
-static void refuse_quota(struct exchange *x, const char *quota, uint64_t limit)
-{
-	struct problem p = { 0 };
-
-	(void)problem_set(&p, "quota_exceeded", "too many streams are open");
-	problem_add(&p, "quota", json_string(quota));
-	problem_add(&p, "limit", json_integer((json_int_t)limit));
-	p.retry_after = 1;
-	reply_problem(x, &p);
-	problem_fini(&p);
-}
-
-static int check_quotas(struct exchange *x, const char *user_id)
-{
-	const struct settings *c = api_of(x)->settings;
-	const struct subscriber *s;
-	size_t n = 0;
-	size_t n_own = 0;
-
-	LIST_FOREACH(s, &subscribers, link)
-	{
-		n++;
-		n_own += streq(s->user_id, user_id);
-	}
-	if (n < c->ws_max_total && n_own < c->ws_max_per_user)
-		return 0;
-	if (n >= c->ws_max_total)
-		refuse_quota(x, "ws_connections", c->ws_max_total);
-	else
-		refuse_quota(x, "ws_connections_per_user", c->ws_max_per_user);
-	return -EDQUOT;
-}
-
 /* The stream of a run that lives and is this visitor's, or NULL. */
 static struct stream *find_live(struct service *service, const char *id, struct visitor *v)
 {
@@ -342,20 +304,24 @@ static uint64_t first_seq(const char *from_seq, const struct stream *stream)
 	return str_parse_u64(from_seq, STREAM_TAIL - 1, &seq) == 0 ? seq : 0;
 }
 
+/* Takes the stream. */
 static void subscribe(
 	struct exchange *x, const char *id, const struct visitor *v, struct stream *stream)
 {
 	struct subscriber *s = xnew(struct subscriber);
 	uint64_t from = first_seq(exchange_query(x, "from_seq"), stream);
 
+	if (seat_take(x, v->who.user_id, &s->seat) < 0) {
+		stream_unref(stream);
+		free(s);
+		return;
+	}
 	s->api = api_of(x);
 	s->stream = stream;
 	(void)snprintf(s->run_id, sizeof(s->run_id), "%s", id);
-	(void)snprintf(s->user_id, sizeof(s->user_id), "%s", v->who.user_id);
 	(void)uv_timer_init(s->api->service->loop, &s->timer);
 	s->timer.data = s;
 	s->cursor = cursor_open(stream, from, on_wake, s);
-	LIST_INSERT_HEAD(&subscribers, s, link);
 	count(s, METRIC_WS_OPENED);
 	s->ws = exchange_accept_ws(x, &stream_ops, s);
 	on_wake(s);
@@ -368,13 +334,8 @@ static void handle_stream(struct exchange *x)
 	struct stream *stream = NULL;
 
 	api_note_run(x, id);
-	if (admit(x, id, &v) < 0 || open_stream(x, id, &v, &stream) < 0)
-		return;
-	if (check_quotas(x, v.who.user_id) < 0) {
-		stream_unref(stream);
-		return;
-	}
-	subscribe(x, id, &v, stream);
+	if (admit(x, id, &v) == 0 && open_stream(x, id, &v, &stream) == 0)
+		subscribe(x, id, &v, stream);
 }
 
 /* Public for the gate: a signature is as good as credentials, and only known here. */

@@ -33,6 +33,7 @@ static const struct {
 	{ "snapshot_not_found", 404 },
 	{ "artifact_not_found", 404 },
 	{ "method_not_allowed", 405 },
+	{ "protocol_version_unsupported", 426 },
 	{ "idempotency_conflict", 409 },
 	{ "session_has_active_runs", 409 },
 	{ "session_cancel_drain_timeout", 409 },

@@ -115,6 +115,11 @@ struct settings {
 	uint64_t stdin_bps;             /* SANDBOX_INTERACTIVE_INPUT_BPS 65536 */
 	uint64_t stdin_idle_sec;        /* SANDBOX_INTERACTIVE_IDLE_TIMEOUT_SEC 30 */
 
+	/* the Fathom door */
+	uint64_t fathom_grace_sec;  /* SANDBOX_FATHOM_GRACE_SEC 2 */
+	uint64_t fathom_max_active; /* SANDBOX_FATHOM_MAX_ACTIVE 128: of one connection */
+	char *fathom_image;         /* SANDBOX_FATHOM_IMAGE: host */
+
 	/* store, audit, sweeps, git */
 	enum store_kind store;    /* SANDBOX_STORE_BACKEND memory|sqlite; here sqlite by default */
 	char *store_path;         /* SANDBOX_STORE_DB_PATH; default <root>/meta/sandbox_store.db */

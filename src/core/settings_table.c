@@ -21,6 +21,7 @@ const char *const setting_group_titles[GROUP_COUNT] = {
 	[GROUP_POLICY] = "Policy",
 	[GROUP_QUEUE] = "Queue, sessions and quotas",
 	[GROUP_STREAM] = "Streams",
+	[GROUP_FATHOM] = "The Fathom door",
 	[GROUP_STORE] = "Store, audit, sweeps and git",
 };
 
@@ -223,6 +224,13 @@ const struct setting_row setting_rows[] = {
 		1 << 30, .help = "Input bytes a second." },
 	{ GROUP_STREAM, "SANDBOX_INTERACTIVE_IDLE_TIMEOUT_SEC", SETTING_NUMBER, AT(stdin_idle_sec),
 		"30", 0, DAY, .help = "Seconds without input after which it is closed; 0: never." },
+	{ GROUP_FATHOM, "SANDBOX_FATHOM_GRACE_SEC", SETTING_NUMBER, AT(fathom_grace_sec), "2", 0,
+		3600,
+		.help = "Seconds after which executions are ended whose connection is gone." },
+	{ GROUP_FATHOM, "SANDBOX_FATHOM_MAX_ACTIVE", SETTING_NUMBER, AT(fathom_max_active), "128",
+		1, 10000, .help = "Executions at the same time on one connection." },
+	{ GROUP_FATHOM, "SANDBOX_FATHOM_IMAGE", SETTING_TEXT, AT(fathom_image), "host",
+		.help = "Image that executions run in." },
 	{ GROUP_STORE, "SANDBOX_STORE_BACKEND", SETTING_CHOICE, AT(store), "sqlite",
 		.words = stores,
 		.help = "Where runs, sessions and quotas are kept; memory forgets them." },

@@ -9,7 +9,7 @@
 #include "base/shared.h"
 #include "base/str.h"
 #include "fathom/decoder.h"
-#include "fathom/message.h"
+#include "fathom/fathom_message.h"
 
 void envelope_format_time(uint64_t ns, char ret[ENVELOPE_TIME_SIZE + 1])
 {
@@ -26,7 +26,7 @@ static json_t *begin(const char *type, const char *id)
 	json_t *o = json_object();
 
 	envelope_format_time(clock_realtime_ns(), ts);
-	(void)json_object_set_new(o, "v", json_integer(MESSAGE_VERSION_SPOKEN));
+	(void)json_object_set_new(o, "v", json_integer(FATHOM_VERSION_SPOKEN));
 	(void)json_object_set_new(o, "type", json_string(type));
 	if (id)
 		(void)json_object_set_new(o, "id", json_string(id));

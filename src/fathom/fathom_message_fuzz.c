@@ -9,14 +9,14 @@
 #include "core/problem.h"
 #include "core/request.h"
 #include "fathom/envelope.h"
-#include "fathom/message.h"
+#include "fathom/fathom_message.h"
 #include "fathom/wish.h"
 #include "lang/lang.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Whatever is accepted here, core takes or refuses in words. */
-static void ask(const struct message *m)
+static void ask(const struct fathom_message *m)
 {
 	AUTO_JSON *body = wish_make(m, &langs[0], "host");
 	struct problem problem = { 0 };
@@ -33,19 +33,19 @@ static void ask(const struct message *m)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct err err = { 0 };
-	struct message m;
+	struct fathom_message m;
 
-	if (size > MESSAGE_SIZE_MAX)
+	if (size > FATHOM_MESSAGE_MAX)
 		return 0; /* the socket closes */
-	int r = message_parse((const char *)data, size, &m, &err);
-	assert(!m.id || (strlen(m.id) >= 1 && strlen(m.id) <= MESSAGE_ID_MAX));
+	int r = fathom_message_parse((const char *)data, size, &m, &err);
+	assert(!m.id || (strlen(m.id) >= 1 && strlen(m.id) <= FATHOM_ID_MAX));
 	if (r < 0) {
 		assert(err.text[0]);
 		shared_unref(envelope_error(m.id, FAULT_INVALID_REQUEST, err.text));
-	} else if (m.type == MESSAGE_EXECUTE) {
+	} else if (m.type == FATHOM_EXECUTE) {
 		assert(m.id && m.language && m.code);
 		ask(&m);
 	}
-	message_fini(&m);
+	fathom_message_fini(&m);
 	return 0;
 }

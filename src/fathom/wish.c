@@ -8,12 +8,12 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/str.h"
-#include "fathom/message.h"
+#include "fathom/fathom_message.h"
 #include "lang/lang.h"
 
 #define CPU_MIN 0.01 /* of a core: the least that a box can be told */
 
-static json_t *source_of(const struct message *m, const struct lang *l)
+static json_t *source_of(const struct fathom_message *m, const struct lang *l)
 {
 	size_t size = strlen(m->code);
 	size_t room = BASE64_TEXT_SIZE(size);
@@ -35,7 +35,7 @@ static json_t *command_of(const struct lang *l)
 }
 
 /* Those of the language, and then those of the client, who may want it otherwise. */
-static json_t *env_of(const struct message *m, const struct lang *l)
+static json_t *env_of(const struct fathom_message *m, const struct lang *l)
 {
 	json_t *env = json_object();
 	AUTO_JSON *own = m->env ? json_deep_copy(m->env) : NULL;
@@ -52,14 +52,14 @@ static json_t *env_of(const struct message *m, const struct lang *l)
 	return env;
 }
 
-static double cpu_of(const struct message *m)
+static double cpu_of(const struct fathom_message *m)
 {
 	double cpu = (double)m->cpu_shares / WISH_SHARES_PER_CORE;
 
 	return cpu > CPU_MIN ? cpu : CPU_MIN;
 }
 
-json_t *wish_make(const struct message *m, const struct lang *l, const char *image)
+json_t *wish_make(const struct fathom_message *m, const struct lang *l, const char *image)
 {
 	json_t *body = json_object();
 

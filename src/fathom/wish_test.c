@@ -7,7 +7,7 @@
 #include "base/str.h"
 #include "core/problem.h"
 #include "core/request.h"
-#include "fathom/message.h"
+#include "fathom/fathom_message.h"
 #include "lang/lang.h"
 #include "lib/test.h"
 
@@ -15,16 +15,16 @@ static json_t *make(const char *members)
 {
 	char text[1024];
 	struct err err = { 0 };
-	struct message m;
+	struct fathom_message m;
 
 	(void)snprintf(text, sizeof(text),
 		"{\"v\":1,\"type\":\"execute\",\"id\":\"e1\",\"ts\":\"2025-12-27T11:30:00Z\","
 		"\"language\":\"python\",\"code\":\"print(1)\"%s}",
 		members);
-	if (message_parse(text, strlen(text), &m, &err) < 0)
+	if (fathom_message_parse(text, strlen(text), &m, &err) < 0)
 		fail_msg("%s", err.text);
 	json_t *body = wish_make(&m, lang_find("python"), "host");
-	message_fini(&m); /* wipes what was its own */
+	fathom_message_fini(&m); /* wipes what was its own */
 	return body;
 }
 

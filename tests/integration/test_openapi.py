@@ -311,4 +311,5 @@ def test_every_operation_was_looked_at(check, document):
         pytest.skip("the tests above did not run")
     answered = {(method, path) for method, path, status in check.seen if status < "300"}
     written = {(method, path) for method, path, _, _ in operations(document)}
-    assert written - answered == {("get", f"{BASE}/runs/{{id}}/stream")}  # see test_frames_fit
+    # See test_frames_fit, and test_fathom.py.
+    assert written - answered == {("get", f"{BASE}/runs/{{id}}/stream"), ("get", "/ws")}

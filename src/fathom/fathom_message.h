@@ -8,21 +8,21 @@
 
 struct err;
 
-#define MESSAGE_VERSION_SPOKEN 1
-#define MESSAGE_SIZE_MAX       (1u << 20) /* bytes of one, with all it carries */
-#define MESSAGE_ID_MAX         128u       /* bytes of an execution's id */
+#define FATHOM_VERSION_SPOKEN 1
+#define FATHOM_MESSAGE_MAX    (1u << 20) /* bytes of one, with all it carries */
+#define FATHOM_ID_MAX         128u       /* bytes of an execution's id */
 
-enum message_type {
-	MESSAGE_EXECUTE,
-	MESSAGE_CANCEL,
-	MESSAGE_PING,
-	MESSAGE_TYPE_COUNT,
+enum fathom_type {
+	FATHOM_EXECUTE,
+	FATHOM_CANCEL,
+	FATHOM_PING,
+	FATHOM_TYPE_COUNT,
 };
 
 /* Texts belong to `body`; they have no NUL characters inside. */
-struct message {
+struct fathom_message {
 	json_t *body;
-	enum message_type type;
+	enum fathom_type type;
 	const char *id; /* NULL: none, or none that may be one */
 
 	/* of "execute" */
@@ -36,7 +36,8 @@ struct message {
 	uint64_t max_output_bytes;
 };
 
-/* Give `ret` to message_fini() in any case. -EBADMSG with a sentence that says which field is
- * wrong; `ret->id` is then what the message is about, as far as that can be told. */
-int message_parse(const char *data, size_t size, struct message *ret, struct err *err);
-void message_fini(struct message *m);
+/* Give `ret` to fathom_message_fini() in any case. -EBADMSG with a sentence that says which field
+ * is wrong; `ret->id` is then what the message is about, as far as that can be told. */
+int fathom_message_parse(
+	const char *data, size_t size, struct fathom_message *ret, struct err *err);
+void fathom_message_fini(struct fathom_message *m);

@@ -1,4 +1,4 @@
-#include "fathom/message.h"
+#include "fathom/fathom_message.h"
 
 #include <errno.h>
 #include <string.h>
@@ -31,10 +31,10 @@ struct field {
 	void (*keep)(const json_t *value, void *at);
 };
 
-static const char *const type_names[MESSAGE_TYPE_COUNT] = {
-	[MESSAGE_EXECUTE] = "execute",
-	[MESSAGE_CANCEL] = "cancel",
-	[MESSAGE_PING] = "ping",
+static const char *const type_names[FATHOM_TYPE_COUNT] = {
+	[FATHOM_EXECUTE] = "execute",
+	[FATHOM_CANCEL] = "cancel",
+	[FATHOM_PING] = "ping",
 };
 
 /* --- one field --- */
@@ -88,7 +88,7 @@ static bool is_id(const json_t *value)
 	const char *id = json_string_value(value);
 	size_t size = json_string_length(value);
 
-	if (!id || size < 1 || size > MESSAGE_ID_MAX)
+	if (!id || size < 1 || size > FATHOM_ID_MAX)
 		return false;
 	for (; *id; id++) {
 		if ((unsigned char)*id < 0x20 || *id == 0x7f)
@@ -103,7 +103,7 @@ static int check_id(const struct field *f, const json_t *value, struct err *err)
 		return 0;
 	return err_set(err, -EBADMSG,
 		"%s must be a string of 1 to %u bytes without control characters", f->name,
-		MESSAGE_ID_MAX);
+		FATHOM_ID_MAX);
 }
 
 static void keep_text(const json_t *value, void *at)
@@ -123,7 +123,7 @@ static void keep_value(const json_t *value, void *at)
 
 /* --- all of them --- */
 
-#define AT(field) offsetof(struct message, field)
+#define AT(field) offsetof(struct fathom_message, field)
 #define NOWHERE   SIZE_MAX, NULL
 
 #define ID    "id", true, check_id, 0, 0, AT(id), keep_text
@@ -135,8 +135,8 @@ static const struct field execute_fields[] = {
 	{ ID },
 	{ STAMP },
 	{ "language", true, check_text, 1, 64, AT(language), keep_text },
-	{ "code", true, check_text, 0, MESSAGE_SIZE_MAX, AT(code), keep_text },
-	{ "stdin", false, check_text, 0, MESSAGE_SIZE_MAX, AT(input), keep_text },
+	{ "code", true, check_text, 0, FATHOM_MESSAGE_MAX, AT(code), keep_text },
+	{ "stdin", false, check_text, 0, FATHOM_MESSAGE_MAX, AT(input), keep_text },
 	{ "env", false, check_env, 0, 0, AT(env), keep_value },
 	{ "limits", true, check_object, 0, 0, NOWHERE },
 	{ "limits.timeout_ms", true, check_number, 1, TIMEOUT_MS_MAX, AT(timeout_ms), keep_number },
@@ -149,10 +149,10 @@ static const struct field execute_fields[] = {
 	{ 0 },
 };
 
-static const struct field *const fields_of[MESSAGE_TYPE_COUNT] = {
-	[MESSAGE_EXECUTE] = execute_fields,
-	[MESSAGE_CANCEL] = cancel_fields,
-	[MESSAGE_PING] = ping_fields,
+static const struct field *const fields_of[FATHOM_TYPE_COUNT] = {
+	[FATHOM_EXECUTE] = execute_fields,
+	[FATHOM_CANCEL] = cancel_fields,
+	[FATHOM_PING] = ping_fields,
 };
 
 /* "limits.timeout_ms" is a member of "limits". A null is as good as nothing. */
@@ -165,7 +165,7 @@ static json_t *find_value(const json_t *body, const char *name)
 	return json_is_null(value) ? NULL : value;
 }
 
-static int take_field(const struct field *f, struct message *m, struct err *err)
+static int take_field(const struct field *f, struct fathom_message *m, struct err *err)
 {
 	const json_t *value = find_value(m->body, f->name);
 
@@ -185,29 +185,29 @@ static int check_version(const json_t *body, struct err *err)
 		return err_set(err, -EBADMSG, "v is required");
 	if (!json_is_integer(v))
 		return err_set(err, -EBADMSG, "v must be an integer");
-	if (json_integer_value(v) != MESSAGE_VERSION_SPOKEN)
+	if (json_integer_value(v) != FATHOM_VERSION_SPOKEN)
 		return err_set(err, -EBADMSG,
 			"version %lld of the protocol is not supported, only %d",
-			(long long)json_integer_value(v), MESSAGE_VERSION_SPOKEN);
+			(long long)json_integer_value(v), FATHOM_VERSION_SPOKEN);
 	return 0;
 }
 
-static int find_type(const json_t *body, enum message_type *ret, struct err *err)
+static int find_type(const json_t *body, enum fathom_type *ret, struct err *err)
 {
 	const char *name = json_string_value(find_value(body, "type"));
 
-	for (int i = 0; name && i < MESSAGE_TYPE_COUNT; i++) {
+	for (int i = 0; name && i < FATHOM_TYPE_COUNT; i++) {
 		if (streq(type_names[i], name)) {
-			*ret = (enum message_type)i;
+			*ret = (enum fathom_type)i;
 			return 0;
 		}
 	}
 	return err_set(err, -EBADMSG, "type must be execute, cancel or ping");
 }
 
-int message_parse(const char *data, size_t size, struct message *ret, struct err *err)
+int fathom_message_parse(const char *data, size_t size, struct fathom_message *ret, struct err *err)
 {
-	*ret = (struct message){
+	*ret = (struct fathom_message){
 		.cpu_shares = SHARES_STANDARD,
 		.max_output_bytes = OUTPUT_STANDARD,
 	};
@@ -235,7 +235,7 @@ static void wipe(const json_t *text)
 		explicit_bzero((char *)json_string_value(text), json_string_length(text));
 }
 
-void message_fini(struct message *m)
+void fathom_message_fini(struct fathom_message *m)
 {
 	const char *name;
 	json_t *value;
@@ -248,5 +248,5 @@ void message_fini(struct message *m)
 	}
 	wipe(json_object_get(m->body, "code"));
 	json_decref(m->body);
-	*m = (struct message){ 0 };
+	*m = (struct fathom_message){ 0 };
 }

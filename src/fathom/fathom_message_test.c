@@ -1,4 +1,4 @@
-#include "fathom/message.h"
+#include "fathom/fathom_message.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -20,10 +20,10 @@ TEST(an_execution_with_all_there_is)
 		"\"timeout_ms\":1,\"memory_mb\":64,\"cpu_shares\":2,\"max_output_bytes\":1,"
 		"\"later\":true},\"unknown\":[]}";
 	struct err err = { 0 };
-	struct message m;
+	struct fathom_message m;
 
-	CHECK_EQ(message_parse(text, strlen(text), &m, &err), 0);
-	CHECK_EQ(m.type, MESSAGE_EXECUTE);
+	CHECK_EQ(fathom_message_parse(text, strlen(text), &m, &err), 0);
+	CHECK_EQ(m.type, FATHOM_EXECUTE);
 	CHECK_STR(m.id, "exec_1");
 	CHECK_STR(m.language, "python");
 	CHECK_STR(m.code, "print(1)");
@@ -33,7 +33,7 @@ TEST(an_execution_with_all_there_is)
 	CHECK_EQ(m.memory_mb, 64);
 	CHECK_EQ(m.cpu_shares, 2);
 	CHECK_EQ(m.max_output_bytes, 1);
-	message_fini(&m);
+	fathom_message_fini(&m);
 	CHECK(m.body == NULL);
 }
 
@@ -42,9 +42,9 @@ TEST(what_is_not_said_has_its_default)
 	static const char text[] = "{" EXECUTE ",\"language\":\"shell\",\"code\":\"\","
 				   "\"stdin\":null,\"env\":null," LIMITS "}";
 	struct err err = { 0 };
-	struct message m;
+	struct fathom_message m;
 
-	CHECK_EQ(message_parse(text, strlen(text), &m, &err), 0);
+	CHECK_EQ(fathom_message_parse(text, strlen(text), &m, &err), 0);
 	CHECK_STR(m.code, "");
 	CHECK(m.input == NULL);
 	CHECK(m.env == NULL);
@@ -52,7 +52,7 @@ TEST(what_is_not_said_has_its_default)
 	CHECK_EQ(m.memory_mb, 256);
 	CHECK_EQ(m.cpu_shares, 512);
 	CHECK_EQ(m.max_output_bytes, 1 << 20);
-	message_fini(&m);
+	fathom_message_fini(&m);
 }
 
 TEST(the_short_ones)
@@ -60,32 +60,32 @@ TEST(the_short_ones)
 	static const char cancel[] = "{\"v\":1,\"type\":\"cancel\",\"id\":\"x\"," STAMP "}";
 	static const char ping[] = "{\"v\":1,\"type\":\"ping\"," STAMP "}";
 	struct err err = { 0 };
-	struct message m;
+	struct fathom_message m;
 
-	CHECK_EQ(message_parse(cancel, strlen(cancel), &m, &err), 0);
-	CHECK_EQ(m.type, MESSAGE_CANCEL);
+	CHECK_EQ(fathom_message_parse(cancel, strlen(cancel), &m, &err), 0);
+	CHECK_EQ(m.type, FATHOM_CANCEL);
 	CHECK_STR(m.id, "x");
-	message_fini(&m);
-	CHECK_EQ(message_parse(ping, strlen(ping), &m, &err), 0);
-	CHECK_EQ(m.type, MESSAGE_PING);
+	fathom_message_fini(&m);
+	CHECK_EQ(fathom_message_parse(ping, strlen(ping), &m, &err), 0);
+	CHECK_EQ(m.type, FATHOM_PING);
 	CHECK(m.id == NULL);
-	message_fini(&m);
+	fathom_message_fini(&m);
 }
 
 /* Refused with a sentence in which `word` is, and about the execution `id`. */
 static void check_refused(const char *text, const char *word, const char *id)
 {
 	struct err err = { 0 };
-	struct message m;
+	struct fathom_message m;
 
-	if (message_parse(text, strlen(text), &m, &err) != -EBADMSG)
+	if (fathom_message_parse(text, strlen(text), &m, &err) != -EBADMSG)
 		fail_msg("accepted: %s", text);
 	if (!strstr(err.text, word))
 		fail_msg("'%s' is not in '%s'", word, err.text);
 	CHECK_EQ(m.id == NULL, id == NULL);
 	if (id)
 		CHECK_STR(m.id, id);
-	message_fini(&m);
+	fathom_message_fini(&m);
 }
 
 TEST(what_is_no_message_of_this_version)
@@ -175,20 +175,20 @@ TEST(every_field_of_an_execution_is_looked_at)
 
 TEST(an_id_has_a_size)
 {
-	char id[MESSAGE_ID_MAX + 2];
+	char id[FATHOM_ID_MAX + 2];
 	char text[512];
 	struct err err = { 0 };
-	struct message m;
+	struct fathom_message m;
 
 	memset(id, 'x', sizeof(id));
-	id[MESSAGE_ID_MAX + 1] = '\0';
+	id[FATHOM_ID_MAX + 1] = '\0';
 	(void)snprintf(
 		text, sizeof(text), "{\"v\":1,\"type\":\"cancel\",\"id\":\"%s\"," STAMP "}", id);
 	check_refused(text, "id must be", NULL);
 	(void)snprintf(text, sizeof(text), "{\"v\":1,\"type\":\"cancel\",\"id\":\"%s\"," STAMP "}",
 		id + 1);
-	CHECK_EQ(message_parse(text, strlen(text), &m, &err), 0);
-	message_fini(&m);
+	CHECK_EQ(fathom_message_parse(text, strlen(text), &m, &err), 0);
+	fathom_message_fini(&m);
 }
 
 TESTS(UNIT(an_execution_with_all_there_is), UNIT(what_is_not_said_has_its_default),
