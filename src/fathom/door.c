@@ -197,22 +197,28 @@ static void on_ready(void *ctx, struct execution *e)
 	e->is_ready = true;
 }
 
-/* The next of who has something to say; each then waits until all others had their turn. */
+/* What the first has to say; if that is something, it waits then until all others had their
+ * turn, else until it is ready again. */
+static struct shared *hear_first(struct door *d, struct execution *e)
+{
+	struct shared *m = execution_next(e);
+
+	TAILQ_REMOVE(&d->ready, e, ready_link);
+	e->is_ready = m != NULL;
+	if (m)
+		TAILQ_INSERT_TAIL(&d->ready, e, ready_link);
+	else if (execution_is_done(e))
+		drop(d, e);
+	return m;
+}
+
 static struct shared *take_turn(struct door *d)
 {
-	for (struct execution *e; (e = TAILQ_FIRST(&d->ready));) {
-		struct shared *m = execution_next(e);
+	struct shared *m = NULL;
 
-		TAILQ_REMOVE(&d->ready, e, ready_link);
-		e->is_ready = m != NULL;
-		if (m) {
-			TAILQ_INSERT_TAIL(&d->ready, e, ready_link);
-			return m;
-		}
-		if (execution_is_done(e))
-			drop(d, e);
-	}
-	return NULL;
+	while (!m && !TAILQ_EMPTY(&d->ready))
+		m = hear_first(d, TAILQ_FIRST(&d->ready));
+	return m;
 }
 
 static struct shared *on_next(void *ctx)

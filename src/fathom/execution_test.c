@@ -70,7 +70,9 @@ static struct job *ask_and_start(struct stage *s, const char *limits)
 /* All messages there are now, one per line, without the moment; the caller frees it. */
 static char *hear(struct stage *s)
 {
-	char *said = xcalloc(1, 1 << 16);
+	enum { ROOM = 1 << 16 };
+	char *said = xcalloc(1, ROOM);
+	size_t at = 0;
 
 	for (struct shared *f; (f = execution_next(s->e)); shared_unref(f)) {
 		AUTO_JSON *o = json_loadb(shared_data(f), f->size, JSON_ALLOW_NUL, NULL);
@@ -79,8 +81,8 @@ static char *hear(struct stage *s)
 		CHECK_STR(json_string_value(json_object_get(o, "id")), "e");
 		(void)json_object_del(o, "ts");
 		AUTO_FREE char *line = json_canonical(o);
-		CHECK(strlen(said) + strlen(line) + 2 < 1 << 16);
-		(void)strcat(strcat(said, line), "\n");
+		at += (size_t)snprintf(said + at, ROOM - at, "%s\n", line);
+		CHECK(at < ROOM);
 	}
 	return said;
 }

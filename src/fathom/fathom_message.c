@@ -240,11 +240,9 @@ void fathom_message_fini(struct fathom_message *m)
 	const char *name;
 	json_t *value;
 
-	if (m->env && json_is_object(m->env)) {
-		json_object_foreach((json_t *)m->env, name, value)
-		{
-			wipe(value);
-		}
+	json_object_foreach((json_t *)m->env, name, value)
+	{
+		wipe(value);
 	}
 	wipe(json_object_get(m->body, "code"));
 	json_decref(m->body);
