@@ -8,11 +8,13 @@
 #include "api/meta.h"
 #include "api/reply.h"
 #include "base/cleanup.h"
+#include "base/err.h"
 #include "base/str.h"
 #include "core/image_name.h"
 #include "core/run.h"
 #include "core/service.h"
 #include "core/settings.h"
+#include "lang/lang.h"
 #include "store/store.h"
 
 /* What is true of a runtime wherever it runs. */
@@ -158,6 +160,25 @@ static void add_protection(json_t *o, const struct posture *p, bool is_up, uint6
 	set(o, "network_policy_contract", network_json(is_up, denies));
 }
 
+/* --- languages --- */
+
+/* What the host image can run. An imported image has what it has, and is not looked into. */
+static json_t *languages_json(bool is_ours)
+{
+	json_t *list = json_array();
+
+	for (const struct lang *l = langs; is_ours && l->name; l++) {
+		struct err err = { 0 };
+		bool is_here = lang_check(l, &err) == 0;
+
+		(void)json_array_append_new(
+			list, json_pack("{s:s,s:o,s:b,s:s?}", "name", l->name, "aliases",
+				      texts_json(l->aliases), "available", is_here, "reason",
+				      is_here ? NULL : err.text));
+	}
+	return list;
+}
+
 /* --- the whole --- */
 
 static json_t *session_json_of(bool is_up)
@@ -192,6 +213,7 @@ static json_t *runtime_json(const struct service *s, const struct runtime *rt)
 	add_reasons(o, reason, is_ours);
 	set(o, "supported_trust_levels", texts_json(p->trust_levels));
 	set(o, "default_images", texts_json(is_ours ? image_name_defaults() : p->images));
+	set(o, "languages", languages_json(is_ours));
 	add_limits(o, s->settings);
 	add_protection(o, p, is_up, is_up ? rt->facets(s->host) : 0);
 	set(o, "host", host_json(is_ours));

@@ -24,7 +24,7 @@ const struct option_row order_options[] = {
 	{ "--image", 'i', OPTION_STRING, AT(image), "NAME",
 		"what to run on (default: host, the machine's own /usr)" },
 	{ "--lang", 'l', OPTION_STRING, AT(lang), "LANGUAGE",
-		"run source in python, javascript or shell, from FILE or stdin" },
+		"run source in that language, from FILE or stdin" },
 	{ "--timeout", 't', OPTION_DURATION, AT(timeout_ms), "TIME",
 		"kill it after this long (default: 60s)" },
 	{ "--grace", 0, OPTION_DURATION, AT(grace_ms), "TIME",
@@ -89,17 +89,29 @@ static int check_amounts(struct order_values *v, struct err *err)
 	return 0;
 }
 
+/* What is in an image shows when it is executed; of the host it can be said before. */
+static int check_lang(const struct order *req, struct err *err)
+{
+	bool on_host = !req->v.image || streq(req->v.image, "host");
+
+	return on_host ? lang_check(req->lang, err) : 0;
+}
+
 static int find_lang(struct order *req, struct err *err)
 {
+	char known[160];
+
 	if (!req->v.lang)
 		return 0;
 	req->lang = lang_find(req->v.lang);
 	if (req->lang)
-		return 0;
+		return check_lang(req, err);
 	const char *near = lang_nearest(req->v.lang);
-	return err_set(err, -EINVAL, "unknown language '%s'%s%s%s", req->v.lang,
-		near ? ", did you mean '" : ", known are python, javascript and shell",
-		near ? near : "", near ? "'?" : "");
+	if (near)
+		return err_set(err, -EINVAL, "unknown language '%s', did you mean '%s'?",
+			req->v.lang, near);
+	lang_list(known, sizeof(known));
+	return err_set(err, -EINVAL, "unknown language '%.60s', known are %s", req->v.lang, known);
 }
 
 static int read_source(struct order *req, const char *path, struct err *err)

@@ -301,6 +301,8 @@ const struct command command_run = {
 	.summary = "Run a command or source code in a box",
 	.description =
 		"Output streams as it is made, stdin is passed on, a terminal gets a terminal.\n"
+		"A language is one of python, javascript, shell, elixir, ruby, perl, lua, c,\n"
+		"go and java; see --lang.\n"
 		"The exit status is the command's own, or\n"
 		"  124  it ran into its timeout\n"
 		"  125  belljar itself could not do its work, the request was refused, or not all\n"

@@ -1,9 +1,42 @@
 #include "lang/lang.h"
 
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
 #include "base/str.h"
 
 #define WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
 #define NONE       ((const char *const[]){ NULL })
+#define NEEDS(...) ((const struct lang_need[]){ __VA_ARGS__, { 0 } })
+
+/* Starts /tmp/main, which was just compiled. No directory that a guest can write to has files
+ * that can be executed, and the dynamic loader can not map them either, but a file in memory
+ * can be: so it is copied there. perl does it, as it is on every Debian and knows system calls
+ * by number: 319 and 279 are memfd_create, 1 is MFD_CLOEXEC. The program has nothing open that
+ * is not its own, and the copy in /tmp is gone when it starts. */
+#define START                                                                                      \
+	"exec perl -MConfig -e '"                                                                  \
+	"my ($name, $file, $bytes) = (\"main\", \"/tmp/main\");"                                   \
+	"my $call = { x86_64 => 319, aarch64 => 279 }->{(split /-/, $Config{archname})[0]}"        \
+	" or die \"compiled programs can not be started on $Config{archname}\\n\";"                \
+	"my $fd = syscall($call, $name, 1);"                                                       \
+	"$fd >= 0 and open(my $out, \">&=\", $fd) and open(my $in, \"<\", $file)"                  \
+	" or die \"can not copy the program: $!\\n\";"                                             \
+	"while (sysread($in, $bytes, 1 << 20)) {"                                                  \
+	" (syswrite($out, $bytes) // -1) == length($bytes)"                                        \
+	" or die \"can not copy the program: $!\\n\" }"                                            \
+	"unlink $file;"                                                                            \
+	"exec { \"/proc/self/fd/$fd\" } $name, @ARGV;"                                             \
+	"die \"can not start the program: $!\\n\"' -- \"$@\""
+
+/* Compile the first argument with `command` to /tmp/main, and start that with the others. What
+ * the compiler says goes to stderr, and its exit status is that of the run. */
+#define COMPILE(command) "source=$1; shift; " command " || exit; " START
 
 const struct lang langs[] = {
 	{
@@ -13,6 +46,7 @@ const struct lang langs[] = {
 		.argv = WORDS("python3", "/workspace/main.py"),
 		/* Output is to be seen as it is made, also in a pipe. */
 		.env = WORDS("PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1"),
+		.needs = NEEDS({ "python3", "python3" }),
 	},
 	{
 		.name = "javascript",
@@ -20,6 +54,7 @@ const struct lang langs[] = {
 		.source = "main.js",
 		.argv = WORDS("node", "/workspace/main.js"),
 		.env = NONE,
+		.needs = NEEDS({ "node", "nodejs" }),
 	},
 	{
 		.name = "shell",
@@ -30,6 +65,75 @@ const struct lang langs[] = {
 			"command -v bash >/dev/null && exec bash \"$@\"; exec sh \"$@\"", "sh",
 			"/workspace/main.sh"),
 		.env = NONE,
+		.needs = NEEDS({ "sh", "dash" }),
+	},
+	{
+		.name = "elixir",
+		.aliases = WORDS("ex", "exs"),
+		.source = "main.exs",
+		.argv = WORDS("elixir", "/workspace/main.exs"),
+		/* It would start several threads for each processor of the machine, which on a
+		 * large one are more than a box may have. A dump would end up among the files. */
+		.env = WORDS(
+			"ELIXIR_ERL_OPTIONS=+S 2:2 +SDcpu 2:2 +SDio 2", "ERL_CRASH_DUMP_SECONDS=0"),
+		.needs = NEEDS({ "elixir", "elixir" }, { "erl", "erlang-base" }),
+	},
+	{
+		.name = "ruby",
+		.aliases = WORDS("rb"),
+		.source = "main.rb",
+		.argv = WORDS("ruby", "/workspace/main.rb"),
+		.env = NONE,
+		.needs = NEEDS({ "ruby", "ruby" }),
+	},
+	{
+		.name = "perl",
+		.aliases = WORDS("pl"),
+		.source = "main.pl",
+		.argv = WORDS("perl", "/workspace/main.pl"),
+		.env = NONE,
+		.needs = NEEDS({ "perl", "perl" }),
+	},
+	{
+		.name = "lua",
+		.aliases = WORDS("lua5.4"),
+		.source = "main.lua",
+		.argv = WORDS("lua", "/workspace/main.lua"),
+		.env = NONE,
+		.needs = NEEDS({ "lua", "lua5.4" }),
+	},
+	{
+		.name = "c",
+		.aliases = WORDS("c17", "gcc"),
+		.source = "main.c",
+		.argv = WORDS("sh", "-c", COMPILE("cc -O2 -o /tmp/main \"$source\" -lm"), "sh",
+			"/workspace/main.c"),
+		.env = NONE,
+		.needs = NEEDS({ "cc", "gcc" }, { "/usr/include/stdio.h", "libc6-dev" },
+			{ "perl", "perl-base" }),
+	},
+	{
+		.name = "go",
+		.aliases = WORDS("golang"),
+		.source = "main.go",
+		/* Newer ones keep notes below the directory for settings: not among the files. */
+		.argv = WORDS("sh", "-c",
+			COMPILE("XDG_CONFIG_HOME=/tmp go build -o /tmp/main \"$source\""), "sh",
+			"/workspace/main.go"),
+		.env = WORDS("GOCACHE=/tmp/go-cache", "GOPATH=/tmp/go", "GOTOOLCHAIN=local"),
+		.needs = NEEDS({ "go", "golang-go" }, { "perl", "perl-base" }),
+	},
+	{
+		.name = "java",
+		.aliases = WORDS("jdk"),
+		.source = "Main.java",
+		/* Compiled in memory by java itself. It sizes its heap by the machine, of which a
+		 * box has a part: so it begins small and grows only with what is in use. */
+		.argv = WORDS("java", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-Xms16m",
+			"/workspace/Main.java"),
+		.env = NONE,
+		.needs = NEEDS(
+			{ "java", "default-jdk-headless" }, { "javac", "default-jdk-headless" }),
 	},
 	{ 0 },
 };
@@ -58,4 +162,61 @@ const char *lang_nearest(const char *name)
 			names[n++] = l->aliases[i];
 	}
 	return str_nearest(name, names, n);
+}
+
+void lang_list(char *buf, size_t size)
+{
+	size_t used = 0;
+
+	buf[0] = '\0';
+	for (const struct lang *l = langs; l->name && used < size; l++) {
+		const char *before = l == langs ? "" : l[1].name ? ", " : " and ";
+		used += (size_t)snprintf(buf + used, size - used, "%s%s", before, l->name);
+	}
+}
+
+/* --- is it here --- */
+
+/* What of the host is in the root of a box, and where a guest's PATH looks for programs. */
+static const char *const shown[] = { "/usr/", "/bin/", "/sbin/", "/lib/", "/lib64/" };
+static const char *const programs[] = { "/usr/local/bin", "/usr/bin", "/bin" };
+
+/* A link that leads elsewhere, such as to /opt, leads nowhere in a box. */
+static bool is_shown(const char *path, int mode)
+{
+	char real[PATH_MAX];
+
+	if (access(path, mode) < 0 || !realpath(path, real))
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(shown); i++) {
+		if (str_after(real, shown[i]))
+			return true;
+	}
+	return false;
+}
+
+static bool is_met(const struct lang_need *need)
+{
+	char path[256];
+
+	if (need->name[0] == '/')
+		return is_shown(need->name, R_OK);
+	for (size_t i = 0; i < ARRAY_SIZE(programs); i++) {
+		(void)snprintf(path, sizeof(path), "%s/%s", programs[i], need->name);
+		if (is_shown(path, X_OK))
+			return true;
+	}
+	return false;
+}
+
+int lang_check(const struct lang *l, struct err *err)
+{
+	for (const struct lang_need *need = l->needs; need->name; need++) {
+		if (!is_met(need))
+			return err_set(err, -ENOENT,
+				"%s is known but not on this machine: no '%s' in /usr; install the "
+				"Debian package %s",
+				l->name, need->name, need->package);
+	}
+	return 0;
 }

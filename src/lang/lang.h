@@ -1,13 +1,23 @@
-/* The languages we know: data, not code. */
+/* The languages we know: data, not code. What a language needs is part of its row, so that
+ * one we know and this machine lacks is told from one nobody here has heard of. */
 #pragma once
 #include <stddef.h>
 
+struct err;
+
+/* Something that must be in the box's root before a language can be run. */
+struct lang_need {
+	const char *name;    /* a program, to be found like a guest finds it; or a whole path */
+	const char *package; /* the Debian package that has it */
+};
+
 struct lang {
 	const char *name;
-	const char *const *aliases; /* ends with NULL */
-	const char *source;         /* the file name its source gets in the workspace */
-	const char *const *argv;    /* how to run that, ends with NULL */
-	const char *const *env;     /* ends with NULL */
+	const char *const *aliases;    /* ends with NULL */
+	const char *source;            /* the file name its source gets in the workspace */
+	const char *const *argv;       /* how to run that, ends with NULL; arguments follow */
+	const char *const *env;        /* ends with NULL */
+	const struct lang_need *needs; /* ends with an entry without a name */
 };
 
 /* Every language; ends with an entry without a name. */
@@ -18,3 +28,11 @@ const struct lang *lang_find(const char *name);
 
 /* The known name that is nearest to a wrong one, or NULL. */
 const char *lang_nearest(const char *name);
+
+/* Every name but the aliases, as in "python, javascript and shell". Cut where it does not fit. */
+void lang_list(char *buf, size_t size);
+
+/* Whether the "host" image can run it: 0, or -ENOENT with a sentence that names what is missing
+ * and the package that has it. Looks at the disk each time, so that what was just installed
+ * counts. */
+int lang_check(const struct lang *l, struct err *err);

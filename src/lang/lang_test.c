@@ -1,7 +1,9 @@
 #include "lang/lang.h"
 
+#include <errno.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/str.h"
 #include "lib/test.h"
 
@@ -32,7 +34,59 @@ TEST(every_language_is_whole)
 		CHECK(names_source);
 		for (size_t i = 0; l->env[i]; i++)
 			CHECK(strchr(l->env[i], '=') > l->env[i]);
+		CHECK(l->needs[0].name);
+		for (size_t i = 0; l->needs[i].name; i++)
+			CHECK(l->needs[i].package && *l->needs[i].package);
 	}
+}
+
+static bool needs(const struct lang *l, const char *name)
+{
+	for (size_t i = 0; l->needs[i].name; i++) {
+		if (streq(l->needs[i].name, name))
+			return true;
+	}
+	return false;
+}
+
+TEST(what_is_executed_is_needed)
+{
+	for (const struct lang *l = langs; l->name; l++) {
+		bool is_compiled = streq(l->argv[0], "sh") && strstr(l->argv[2], "exec perl");
+
+		CHECK(needs(l, is_compiled ? "perl" : l->argv[0]));
+	}
+}
+
+TEST(the_list_has_every_name_once)
+{
+	char text[256];
+	char small[12];
+
+	lang_list(text, sizeof(text));
+	CHECK_STR(text, "python, javascript, shell, elixir, ruby, perl, lua, c, go and java");
+	lang_list(small, sizeof(small));
+	CHECK_STR(small, "python, jav");
+}
+
+TEST(one_that_is_not_here_says_what_to_install)
+{
+	struct err err = { 0 };
+	const struct lang_need here[] = { { "sh", "dash" }, { "/usr/bin/env", "coreutils" },
+		{ 0 } };
+	const struct lang_need missing[] = { { "sh", "dash" }, { "no-such", "b-dev" }, { 0 } };
+	const struct lang_need outside[] = { { "/etc/passwd", "base-passwd" }, { 0 } };
+	struct lang l = { .name = "b", .needs = here };
+
+	CHECK_EQ(lang_check(&l, &err), 0);
+	CHECK_STR(err.text, "");
+	l.needs = missing;
+	CHECK_EQ(lang_check(&l, &err), -ENOENT);
+	CHECK_STR(err.text, "b is known but not on this machine: no 'no-such' in /usr; install the "
+			    "Debian package b-dev");
+	/* It exists, but a box does not have it. */
+	l.needs = outside;
+	CHECK_EQ(lang_check(&l, NULL), -ENOENT);
 }
 
 TEST(a_slip_is_noticed)
@@ -43,4 +97,5 @@ TEST(a_slip_is_noticed)
 }
 
 TESTS(UNIT(languages_are_found_by_every_name), UNIT(every_language_is_whole),
-	UNIT(a_slip_is_noticed))
+	UNIT(what_is_executed_is_needed), UNIT(the_list_has_every_name_once),
+	UNIT(one_that_is_not_here_says_what_to_install), UNIT(a_slip_is_noticed))

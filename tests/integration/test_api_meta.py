@@ -49,6 +49,18 @@ def test_runtimes_say_what_they_can(server):
 
 
 @pytest.mark.once
+def test_runtimes_know_the_languages(server):
+    native, *others = server.get("/runtimes").json()["runtimes"]
+    languages = {entry["name"]: entry for entry in native["languages"]}
+    assert [*languages] == ["python", "javascript", "shell", "elixir", "ruby", "perl", "lua", "c",
+                            "go", "java"]
+    assert "py" in languages["python"]["aliases"]
+    assert all(entry["available"] == (entry["reason"] is None) for entry in languages.values())
+    assert languages["shell"]["available"] and languages["python"]["available"]
+    assert all(entry["languages"] == [] for entry in others)
+
+
+@pytest.mark.once
 def test_runtimes_follow_the_settings(make_server):
     server = make_server(SANDBOX_MAX_CPU="1.5", SANDBOX_MAX_MEM_MB=512, SANDBOX_MAX_LOG_BYTES=4096,
                          SANDBOX_QUEUE_MAX_LENGTH=7, SANDBOX_STORE_BACKEND="memory",

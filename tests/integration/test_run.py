@@ -121,7 +121,7 @@ def test_124_it_ran_into_its_timeout(jar):
     (["--image", "nothing-like-it", "--", "true"], "no image 'nothing-like-it'"),
     (["--image", "../../etc", "--", "true"], "../../etc"),
     (["--lang", "pyhton", "x"], "unknown language 'pyhton', did you mean 'python'?"),
-    (["--lang", "cobol", "x"], "known are python, javascript and shell"),
+    (["--lang", "cobol", "x"], "known are python, javascript, shell, "),
     (["--lang", "python", "/nonexistent.py"], "open /nonexistent.py: No such file or directory"),
     (["--lang", "python", "/"], "/"),
     (["--copy-in", "/nonexistent", "--", "true"], "/nonexistent: No such file or directory"),
