@@ -29,6 +29,7 @@ static const struct route *const tables_of_routes[] = {
 	routes_sessions,
 	routes_snapshots,
 	routes_files,
+	routes_fetch,
 	routes_approvals,
 	routes_stream,
 	routes_fathom,

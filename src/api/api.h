@@ -1,4 +1,5 @@
-/* The REST and WebSocket door of the run service, below /api/v1/sandbox. It translates and
+/* The REST and WebSocket door of the run service, below /api/v1/sandbox, and the files of
+ * sessions, below /files. It translates and
  * decides nothing: a request becomes a call of core/, and what that says becomes an answer.
  *
  *	gate.c       who may come in: Host, Origin, credentials, rates
@@ -40,7 +41,7 @@ struct api {
 	struct auth *auth;
 	struct ratelimit *per_user;
 	struct ratelimit *per_ip;
-	char *signing_secret; /* of stream URLs */
+	char *signing_secret; /* of URLs of streams and files */
 	char *spool_dir;
 	struct http_server *http;
 	uint64_t started_ns;             /* CLOCK_MONOTONIC */
@@ -84,6 +85,7 @@ extern const struct route routes_runs[];
 extern const struct route routes_sessions[];
 extern const struct route routes_snapshots[];
 extern const struct route routes_files[];
+extern const struct route routes_fetch[];
 extern const struct route routes_approvals[];
 extern const struct route routes_stream[];
 extern const struct route routes_fathom[];

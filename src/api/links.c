@@ -7,30 +7,12 @@
 
 #include "api/api.h"
 #include "base/clock.h"
+#include "base/percent.h"
 #include "base/str.h"
+#include "core/file_url.h"
 #include "core/settings.h"
 #include "core/sign.h"
 #include "store/record.h"
-
-static char *percent_encode(const char *text)
-{
-	static const char plain[] =
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/";
-	static const char digits[] = "0123456789ABCDEF";
-	char *encoded = xcalloc(strlen(text) + 1, 3);
-	char *to = encoded;
-
-	for (const char *c = text; *c; c++) {
-		if (strchr(plain, *c)) {
-			*to++ = *c;
-			continue;
-		}
-		*to++ = '%';
-		*to++ = digits[(unsigned char)*c >> 4];
-		*to++ = digits[*c & 15];
-	}
-	return encoded;
-}
 
 /* SANDBOX_PUBLIC_URL without a slash at its end; "" when there is none. */
 static int base_size(const struct api *api)
@@ -93,4 +75,35 @@ char *links_stream(const struct api *api, const struct run_row *row, uint64_t fr
 	/* http becomes ws, and https wss. */
 	return format("ws%.*s" API_BASE "/runs/%s/stream%s%s", base_size(api) - 4, base + 4,
 		row->id, sign, from);
+}
+
+/* The gate has compared it with the names we have; but behind a UNIX socket it may be any. */
+char *links_base(const char *host, bool is_tls)
+{
+	static const char name[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._:[]";
+
+	if (!host || !host[0] || host[strspn(host, name)])
+		return NULL;
+	return format("http%s://%s", is_tls ? "s" : "", host);
+}
+
+/* Only a proxy on our own socket is believed that its side is encrypted. */
+static bool is_encrypted(struct exchange *x)
+{
+	const char *proto = exchange_header(x, "x-forwarded-proto");
+
+	return exchange_is_tls(x) ||
+	       (streq(exchange_peer(x), "unix") && proto && streq(proto, "https"));
+}
+
+char *links_file(struct exchange *x, const char *session_id, const char *path)
+{
+	const struct api *api = api_of(x);
+	AUTO_FREE char *base = links_base(exchange_header(x, "host"), is_encrypted(x));
+	struct file_url_maker maker = {
+		.settings = api->settings, .secret = api->signing_secret, .base = base
+	};
+
+	return file_url_make(&maker, session_id, path, clock_realtime_ns() / 1000000000u);
 }

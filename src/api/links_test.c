@@ -58,5 +58,31 @@ TEST(a_signature_is_one_that_is_accepted)
 	CHECK(sign_check("secret", RUN, exp, token, now + 61) < 0);
 }
 
+TEST(where_a_request_reached_us)
+{
+	static const struct {
+		const char *host;
+		bool is_tls;
+		const char *base;
+	} rows[] = {
+		{ "127.0.0.1:8080", false, "http://127.0.0.1:8080" },
+		{ "[::1]:8080", true, "https://[::1]:8080" },
+		{ "box.example", true, "https://box.example" },
+		{ "a/b", false, NULL },
+		{ "a@b", false, NULL },
+		{ "", false, NULL },
+		{ NULL, false, NULL },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		AUTO_FREE char *base = links_base(rows[i].host, rows[i].is_tls);
+
+		if (rows[i].base)
+			CHECK_STR(base, rows[i].base);
+		else
+			CHECK(base == NULL);
+	}
+}
+
 TESTS(UNIT(paths_stand_alone_without_a_public_url), UNIT(a_public_url_comes_first),
-	UNIT(a_signature_is_one_that_is_accepted))
+	UNIT(a_signature_is_one_that_is_accepted), UNIT(where_a_request_reached_us))

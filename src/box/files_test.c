@@ -65,6 +65,51 @@ TEST(files_go_in_and_come_out)
 	IN_CHILD(in_and_out, d.path);
 }
 
+/* How many bytes of content come out when `path` is asked for. */
+static uint64_t fetch(struct spec *spec, const char *path)
+{
+	char *globs[] = { (char *)path, NULL };
+	uint64_t n_bytes = 0;
+	int out[2];
+
+	CHILD_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, out) == 0);
+	spec->deed = DEED_FETCH;
+	spec->globs = globs;
+	CHILD_CHECK(files_send_out(spec, out[0], &n_bytes, NULL) == 0);
+	(void)close(out[0]);
+	(void)close(out[1]);
+	return n_bytes;
+}
+
+static void one_file(void *ctx)
+{
+	struct stage s = { 0 };
+
+	stage_early(&s, ctx);
+	CHILD_CHECK(mkdir("/workspace/dir", 0755) == 0);
+	scratch_write(AT_FDCWD, "/workspace/dir/a*b", "four");
+	scratch_write(AT_FDCWD, "/workspace/dir/axb", "another");
+	scratch_write(AT_FDCWD, "/tmp/secret", "secret");
+	CHILD_CHECK(symlink("/tmp/secret", "/workspace/link") == 0);
+	CHILD_CHECK(symlink("/tmp", "/workspace/tmp") == 0);
+	CHILD_CHECK(mkfifo("/workspace/fifo", 0644) == 0);
+	CHILD_CHECK(fetch(&s.spec, "dir/a*b") == 4);
+	CHILD_CHECK(fetch(&s.spec, "dir/a?b") == 0);
+	CHILD_CHECK(fetch(&s.spec, "dir") == 0);
+	CHILD_CHECK(fetch(&s.spec, "link") == 0);
+	CHILD_CHECK(fetch(&s.spec, "tmp/secret") == 0);
+	CHILD_CHECK(fetch(&s.spec, "fifo") == 0);
+	s.spec.limits.capture_bytes = 3;
+	CHILD_CHECK(fetch(&s.spec, "dir/a*b") == 0);
+}
+
+TEST(one_file_is_that_and_no_other)
+{
+	SCRATCH(d);
+
+	IN_CHILD(one_file, d.path);
+}
+
 static void cut_short(void *ctx)
 {
 	struct stage s = { 0 };
@@ -114,5 +159,5 @@ TEST(more_than_the_workspace_holds_is_named)
 	IN_CHILD(too_much, d.path);
 }
 
-TESTS(UNIT(files_go_in_and_come_out), UNIT(a_stream_that_ends_early_is_an_error),
-	UNIT(more_than_the_workspace_holds_is_named))
+TESTS(UNIT(files_go_in_and_come_out), UNIT(one_file_is_that_and_no_other),
+	UNIT(a_stream_that_ends_early_is_an_error), UNIT(more_than_the_workspace_holds_is_named))

@@ -3,13 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
+#include "base/beneath.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/fd.h"
@@ -136,40 +134,6 @@ static const json_t *find(const json_t *files, const char *path)
 	return NULL;
 }
 
-/* For a kernel, or a filter around us, without openat2(): part by part. */
-static int open_by_parts(int dir_fd, const char *path)
-{
-	AUTO_FD at = fcntl(dir_fd, F_DUPFD_CLOEXEC, 3);
-	char part[256];
-
-	for (const char *slash; at >= 0 && (slash = strchr(path, '/')); path = slash + 1) {
-		(void)snprintf(part, sizeof(part), "%.*s", (int)(slash - path), path);
-		int next = openat(at, part, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		int saved = errno;
-
-		close_fdp(&at);
-		errno = saved;
-		at = next;
-	}
-	if (at < 0)
-		return -errno;
-	int fd = openat(at, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
-}
-
-static int open_beneath(int dir_fd, const char *path)
-{
-	struct open_how how = {
-		.flags = O_RDONLY | O_NONBLOCK | O_CLOEXEC,
-		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
-	};
-	long fd = syscall(SYS_openat2, dir_fd, path, &how, sizeof(how));
-
-	if (fd < 0 && (errno == ENOSYS || errno == EPERM))
-		return open_by_parts(dir_fd, path);
-	return fd < 0 ? -errno : (int)fd;
-}
-
 static int open_file(int run_dir_fd, const char *path)
 {
 	struct stat st;
@@ -178,7 +142,7 @@ static int open_file(int run_dir_fd, const char *path)
 
 	if (dir < 0)
 		return -errno;
-	AUTO_FD fd = open_beneath(dir, path);
+	AUTO_FD fd = beneath_open(dir, path);
 	if (fd < 0)
 		return fd;
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))

@@ -181,12 +181,12 @@ static void fill_spec(const struct errand *e, struct spec *spec)
 
 	spec_init(spec);
 	spec_make_id(spec->id);
-	spec->deed = DEED_FILES;
+	spec->deed = e->plan.only ? DEED_FETCH : DEED_FILES;
 	spec->argv = xcalloc(1, sizeof(*spec->argv));
 	spec->env = xcalloc(1, sizeof(*spec->env));
 	spec->globs = xcalloc(2, sizeof(*spec->globs));
 	if (e->plan.capture_fd >= 0)
-		spec->globs[0] = xstrdup("**");
+		spec->globs[0] = xstrdup(e->plan.only ? e->plan.only : "**");
 	spec->cwd = xstrdup("/");
 	spec->takes_files = e->plan.feed != NULL;
 	spec->clears = e->plan.clears;

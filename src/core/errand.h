@@ -13,8 +13,9 @@ struct session;
 struct errand_plan {
 	feeder_fn *feed; /* writes a whole pack stream; NULL: nothing goes in */
 	void *feed_ctx;
-	bool clears;    /* what was there goes */
-	int capture_fd; /* a file that gets everything there is; taken; -1 for none */
+	bool clears;      /* what was there goes */
+	int capture_fd;   /* a file that gets everything there is; taken; -1 for none */
+	const char *only; /* ... or gets only the file of this path; NULL: everything */
 	uint64_t capture_max;
 };
 

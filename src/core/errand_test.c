@@ -95,6 +95,27 @@ TEST(files_come_out)
 	sample_remove(&m);
 }
 
+TEST(one_file_comes_out)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct session *session = sample_session(&m);
+	struct outcome o = { 0 };
+	struct errand_plan plan = { .only = "a/b.txt", .capture_max = 100 };
+
+	plan.capture_fd = openat(m.dir.fd, "out", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	errand_start(session, &plan, on_done, &o);
+	CHECK_EQ(sample_job(0)->deed, DEED_FETCH);
+	CHECK(sample_job(0)->captures && !sample_job(0)->takes_files);
+	job_started(sample_job(0));
+	job_writes(sample_job(0), CHANNEL_CAPTURE, "it");
+	job_ends(sample_job(0), REASON_EXIT_CODE_0, 0);
+	SAMPLE_UNTIL(&m, o.n);
+	CHECK_EQ(o.r, 0);
+	CHECK(scratch_holds(m.dir.fd, "out", "it"));
+	sample_remove(&m);
+}
+
 struct failure {
 	enum reason reason;
 	int error;
@@ -261,8 +282,9 @@ TEST(deleting_a_session_waits_for_what_is_done_to_its_files)
 	sample_remove(&m);
 }
 
-TESTS(UNIT(files_go_in), UNIT(files_come_out), UNIT(failures_have_their_reasons),
-	UNIT(a_feed_that_fails_is_told_with_its_words), UNIT(a_box_that_hangs_up_says_why_itself),
+TESTS(UNIT(files_go_in), UNIT(files_come_out), UNIT(one_file_comes_out),
+	UNIT(failures_have_their_reasons), UNIT(a_feed_that_fails_is_told_with_its_words),
+	UNIT(a_box_that_hangs_up_says_why_itself),
 	UNIT(a_keeper_that_is_lost_or_refuses_or_is_away),
 	UNIT(errands_of_a_session_come_one_after_the_other),
 	UNIT(deleting_a_session_waits_for_what_is_done_to_its_files))

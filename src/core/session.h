@@ -7,7 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/digest.h"
 #include "base/uuid.h"
+#include "core/mime.h"
 #include "core/upload.h"
 #include "store/record.h"
 
@@ -91,6 +93,21 @@ struct session_upload {
 typedef void upload_cb(void *ctx, const struct upload_result *result, struct problem *problem);
 void session_put_files(
 	struct session *session, struct session_upload *upload, upload_cb *done, void *ctx);
+
+/* One of them, copied out. */
+struct session_file {
+	int fd;          /* a nameless file; who wants it takes it and leaves -1 */
+	uint64_t offset; /* where the content begins in it, `size` bytes */
+	uint64_t size;
+	char mime[MIME_SIZE];
+	char sha256[DIGEST_HEX_SIZE + 1];
+};
+
+/* Copy out the file at `path`, relative to the workspace: no larger than an artifact may be, and
+ * never by way of a link. Runs may go on meanwhile. `problem->status` is 0 when it worked;
+ * among others it is file_not_found, invalid_path or payload_too_large. */
+typedef void session_file_cb(void *ctx, struct session_file *file, struct problem *problem);
+void session_get_file(struct session *session, const char *path, session_file_cb *done, void *ctx);
 
 typedef void snapshot_cb(void *ctx, const struct snapshot_row *row, struct problem *problem);
 void session_snapshot(struct session *session, snapshot_cb *done, void *ctx);

@@ -187,7 +187,7 @@ static void on_clone_read(void *ctx, int r, const char *text, uint64_t n_bytes)
 	session_create(c->from->service, &wish, on_clone_made, c);
 }
 
-static int nameless_file(const struct service *s)
+int session_nameless_file(const struct service *s)
 {
 	return openat(s->data_fd, "tmp", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
 }
@@ -200,7 +200,7 @@ void session_clone(struct session *session, const struct identity *who, session_
 
 	*c = (struct cloning){ .from = session, .fd = -1, .who = *who, .done = done, .ctx = ctx };
 	if (session_is_quiet(session, &problem)) {
-		c->fd = nameless_file(session->service);
+		c->fd = session_nameless_file(session->service);
 		plan.capture_fd = c->fd < 0 ? -1 : fcntl(c->fd, F_DUPFD_CLOEXEC, 3);
 		if (plan.capture_fd < 0)
 			(void)problem_set(&problem, "internal_error", "Failed to clone session");

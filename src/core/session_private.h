@@ -1,5 +1,6 @@
 /* What the files of sessions share: session.c finds and ends them, session_create.c makes them,
- * session_files.c, session_snapshot.c and session_git.c change what is in their workspaces. */
+ * session_files.c, session_snapshot.c and session_git.c change what is in their workspaces, and
+ * session_fetch.c reads it. */
 #pragma once
 #include "core/session.h"
 
@@ -20,3 +21,6 @@ void session_restore_from(struct session *session, int fd, session_cb *done, voi
 /* Clone a repository on the server, and put it into the session's workspace. `git` is the
  * request's object, kept until then. */
 void session_fetch_git(struct session *session, const json_t *git, session_cb *done, void *ctx);
+
+/* A file of the server's that has no name and goes with its descriptor, or -1. */
+int session_nameless_file(const struct service *s);

@@ -101,11 +101,13 @@ struct settings {
 	uint64_t snapshot_max_size_mb;   /* 256 */
 
 	/* streams */
-	bool ws_signed_urls;            /* SANDBOX_WS_SIGNED_URLS */
-	char *ws_signing_secret;        /* SANDBOX_WS_SIGNING_SECRET, secret; made if not set */
-	uint64_t ws_signed_url_ttl_sec; /* 60 */
-	uint64_t ws_heartbeat_ms;       /* SANDBOX_WS_HEARTBEAT_SEC 10, kept in milliseconds */
-	uint64_t ws_poll_timeout_sec;   /* SANDBOX_WS_POLL_TIMEOUT_SEC 30 */
+	bool files_signed_urls;            /* SANDBOX_FILES_SIGNED_URLS */
+	uint64_t files_signed_url_ttl_sec; /* SANDBOX_FILES_SIGNED_URL_TTL_SEC 3600 */
+	bool ws_signed_urls;               /* SANDBOX_WS_SIGNED_URLS */
+	char *ws_signing_secret;           /* SANDBOX_WS_SIGNING_SECRET, secret; made if not set */
+	uint64_t ws_signed_url_ttl_sec;    /* 60 */
+	uint64_t ws_heartbeat_ms;          /* SANDBOX_WS_HEARTBEAT_SEC 10, kept in milliseconds */
+	uint64_t ws_poll_timeout_sec;      /* SANDBOX_WS_POLL_TIMEOUT_SEC 30 */
 	bool ws_synthetic_frames; /* SANDBOX_WS_SYNTHETIC_FRAMES_FOR_TESTS; refused if true: there
 				     are real ones */
 	uint64_t ws_max_total;    /* SANDBOX_WS_MAX_CONNECTIONS 2048 */

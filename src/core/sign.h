@@ -1,4 +1,5 @@
-/* Signatures of stream URLs: who was given one may open this run's stream until then. */
+/* Signatures of URLs: who was given one may open this run's stream, or read this file of a
+ * session, until then. A signature of one kind is never good for the other. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -21,3 +22,16 @@ void sign_make(const char *secret, const char *run_id, uint64_t exp_sec, char re
  * it was, but the moment has come. */
 int sign_check(const char *secret, const char *run_id, const char *exp, const char *token,
 	uint64_t now_sec);
+
+/* The same for the file at `path` in the workspace of a session. */
+void sign_make_file(const char *secret, const char *session_id, const char *path, uint64_t exp_sec,
+	char ret[SIGN_SIZE + 1]);
+
+/* What a URL of such a file says. */
+struct sign_claim {
+	const char *session_id;
+	const char *path;
+	const char *exp;   /* NULL: there was none */
+	const char *token; /* the same */
+};
+int sign_check_file(const char *secret, const struct sign_claim *claim, uint64_t now_sec);

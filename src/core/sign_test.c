@@ -61,6 +61,45 @@ TEST(anything_else_is_refused)
 			-EACCES);
 }
 
+#define SESSION "0e4e8a2a-4c7c-4c31-9d3c-0123456789ab"
+
+static int check_file(const char *session_id, const char *path, const char *exp, const char *token)
+{
+	struct sign_claim claim = { session_id, path, exp, token };
+
+	return sign_check_file(SECRET, &claim, EXP - 1);
+}
+
+TEST(a_file_is_signed_by_session_path_and_moment)
+{
+	char token[SIGN_SIZE + 1];
+	struct sign_claim claim = { SESSION, "a/b.txt", "1700000000", token };
+
+	sign_make_file(SECRET, SESSION, "a/b.txt", EXP, token);
+	CHECK_EQ(sign_check_file(SECRET, &claim, EXP - 1), 0);
+	CHECK_EQ(sign_check_file(SECRET, &claim, EXP), -ETIME);
+	CHECK_EQ(sign_check_file("another", &claim, EXP - 1), -EACCES);
+	CHECK_EQ(check_file(SESSION, "a/c.txt", "1700000000", token), -EACCES);
+	CHECK_EQ(check_file(SESSION, "a/b.txt", "1700000001", token), -EACCES);
+	CHECK_EQ(check_file("1" SESSION, "a/b.txt", "1700000000", token), -EACCES);
+	CHECK_EQ(check_file(SESSION, "a/b.txt", "1700000000", NULL), -EACCES);
+	CHECK_EQ(check_file(SESSION, "a/b.txt", NULL, token), -EACCES);
+	CHECK_EQ(check_file(SESSION, "a/b.txt", "soon", token), -EACCES);
+}
+
+TEST(signatures_of_one_kind_are_none_of_the_other)
+{
+	char token[SIGN_SIZE + 1];
+
+	sign_make(SECRET, SESSION, EXP, token);
+	CHECK_EQ(check_file(SESSION, "", "1700000000", token), -EACCES);
+	CHECK_EQ(check_file("", SESSION ":1700000000", "1700000000", token), -EACCES);
+	/* What stands before and behind a line break can not be exchanged. */
+	sign_make_file(SECRET, "a", "1700000000\nb", EXP, token);
+	CHECK_EQ(check_file("a\n1700000000", "b", "1700000000", token), -EACCES);
+	CHECK_EQ(sign_check(SECRET, "a", "1700000000", token, 1), -EACCES);
+}
+
 TEST(the_secret_is_that_of_the_settings_or_made)
 {
 	SCRATCH(dir);
@@ -81,4 +120,6 @@ TEST(the_secret_is_that_of_the_settings_or_made)
 }
 
 TESTS(UNIT(the_vector_of_the_interface), UNIT(a_good_token_is_good_until_its_moment),
-	UNIT(anything_else_is_refused), UNIT(the_secret_is_that_of_the_settings_or_made))
+	UNIT(anything_else_is_refused), UNIT(a_file_is_signed_by_session_path_and_moment),
+	UNIT(signatures_of_one_kind_are_none_of_the_other),
+	UNIT(the_secret_is_that_of_the_settings_or_made))

@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "ipc/cur.h"
+#include "ipc/pack.h"
 
 static const char *const facet_names[FACET_COUNT] = {
 	[FACET_USER] = "user",
@@ -281,6 +282,11 @@ static int check_limits(const struct limits *limits, struct err *err)
 	return 0;
 }
 
+static bool is_one_path(char *const *globs)
+{
+	return globs && globs[0] && !globs[1] && pack_name_is_clean(globs[0]);
+}
+
 static int check_deed(const struct spec *s, struct err *err)
 {
 	bool executes = s->deed == DEED_EXECUTE;
@@ -293,6 +299,8 @@ static int check_deed(const struct spec *s, struct err *err)
 		return err_set(err, -EINVAL, "a command where only files are wanted");
 	if (executes && s->clears)
 		return err_set(err, -EINVAL, "a command where the workspace is to be cleared");
+	if (s->deed == DEED_FETCH && (s->takes_files || s->clears || !is_one_path(s->globs)))
+		return err_set(err, -EINVAL, "more than one file where only that is wanted");
 	if (s->workspace[0] && !str_is_hex(s->workspace, WORKSPACE_ID_SIZE))
 		return err_set(err, -EINVAL, "workspace id is not %d hexadecimal digits",
 			WORKSPACE_ID_SIZE);

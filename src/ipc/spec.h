@@ -23,6 +23,7 @@ struct put;
 enum deed {
 	DEED_EXECUTE, /* run the guest */
 	DEED_FILES,   /* only take files in, all of them or none, and send files out */
+	DEED_FETCH,   /* only send out one file, whose path is the one glob, taken literally */
 	DEED_COUNT,
 };
 

@@ -219,6 +219,31 @@ TEST(an_empty_pattern_is_refused)
 	check_refused(&s, "capture pattern 1");
 }
 
+TEST(one_file_is_fetched_by_a_clean_path_and_nothing_else_happens)
+{
+	static const char *const bad[] = { "/etc/passwd", "../x", "a//b", "a/", "." };
+	GOOD(s);
+
+	free(s.argv[0]);
+	s.argv[0] = NULL;
+	s.deed = DEED_FETCH;
+	CHECK_EQ(spec_check(&s, NULL), 0);
+	s.takes_files = true;
+	check_refused(&s, "more than one file");
+	s.takes_files = false;
+	s.clears = true;
+	check_refused(&s, "more than one file");
+	s.clears = false;
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		free(s.globs[0]);
+		s.globs[0] = xstrdup(bad[i]);
+		check_refused(&s, "more than one file");
+	}
+	free(s.globs[0]);
+	s.globs[0] = NULL;
+	check_refused(&s, "more than one file");
+}
+
 static char **random_strings(uint64_t *seed, size_t max, const char *prefix)
 {
 	size_t n = random_below(seed, max + 1);
@@ -372,5 +397,6 @@ TESTS(UNIT(the_defaults_are_good), UNIT(every_limit_out_of_range_is_named),
 	UNIT(a_command_is_needed), UNIT(the_working_directory_is_absolute),
 	UNIT(a_secret_in_a_bad_variable_is_not_repeated),
 	UNIT(lists_that_no_message_could_carry_are_refused), UNIT(an_empty_pattern_is_refused),
+	UNIT(one_file_is_fetched_by_a_clean_path_and_nothing_else_happens),
 	UNIT(a_spec_survives_the_wire), UNIT(every_prefix_of_a_spec_is_refused),
 	UNIT(a_bool_is_0_or_1_and_unknown_facets_are_refused), UNIT(facets_are_listed_by_name))

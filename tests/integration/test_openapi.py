@@ -143,7 +143,8 @@ def test_operations_have_names_and_path_parameters(document):
         needs_key = operation.get("security") not in ([],)
         assert ("401" in operation["responses"]) == needs_key, (method, path)
         assert ("403" in operation["responses"]) == (
-            "/admin/" in path or path.endswith("/stream")), (method, path)
+            "/admin/" in path or path.endswith("/stream") or
+            path.startswith("/files/")), (method, path)
 
 
 def test_schemas_are_schemas(document):
@@ -257,6 +258,11 @@ def test_answers_about_sessions_fit(server, check):
     files = api("/sessions/{id}/files")
     check(files, server.upload(session["id"], ("a.txt", "x")), "post")
     check(files, server.upload(UNKNOWN, ("a.txt", "x")), "post")
+    for where in (f"{session['id']}/a.txt", f"{session['id']}/b.txt", f"{UNKNOWN}/a.txt",
+                  f"{session['id']}/x..y"):
+        check("/files/{id}/{path}", server.client().get(f"{server.url}/files/{where}"))
+    check("/files/{id}/{path}", server.client().get(f"{server.url}/files/{session['id']}/a.txt",
+                                                    headers={"Range": "bytes=9-"}))
     check(files, server.post(here + "/files", content="x", headers={"Content-Type": "text/x"}),
           "post")
     snapshot = check(api("/sessions/{id}/snapshot"), server.post(here + "/snapshot"), "post").json()

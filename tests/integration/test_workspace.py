@@ -138,6 +138,23 @@ def test_all_of_it_comes_out(keeper):
         peer.about(wire.ACK, run)
 
 
+def test_one_file_comes_out_and_no_other(keeper):
+    def fetch(name):
+        run = wire.new_id()
+        peer.send(wire.START, wire.spec(id=run, workspace=workspace, deed=2, globs=(name,)))
+        started = peer.expect(wire.STARTED)
+        data = read_all(started.channels["capture"])
+        assert peer.result().reason == "exit_code_0"
+        peer.about(wire.ACK, run)
+        return data
+    with keeper.greet() as peer:
+        workspace = make(peer)
+        shell(peer, workspace, "echo 1 >'a*'; echo 2 >ab; ln -s ab link; ln -s / root; mkdir d")
+        assert fetch("a*") == pack(entry(b"F", "a*", b"1\n"))
+        for name in ("a?", "link", "root/etc/passwd", "d", "missing"):
+            assert fetch(name) == pack(), name
+
+
 def test_its_size_is_a_limit(keeper):
     with keeper.greet() as peer:
         workspace = make(peer)
@@ -149,8 +166,12 @@ def test_its_size_is_a_limit(keeper):
 
 @pytest.mark.parametrize("options, words", [
     ({"workspace": "xyz"}, "workspace id"), ({"deed": 1}, "command where only files"),
-    ({"clears": 1}, "cleared"), ({"deed": 7}, "no deed")])
+    ({"clears": 1}, "cleared"), ({"deed": 7}, "no deed"),
+    ({"deed": 2, "globs": ("../x",)}, "more than one file"),
+    ({"deed": 2, "globs": ("a", "b")}, "more than one file"),
+    ({"deed": 2, "globs": ("a",), "takes_files": 1}, "more than one file")])
 def test_nonsense_is_refused(keeper, options, words):
     with keeper.greet() as peer:
-        peer.send(wire.START, wire.spec("true", **options))
+        argv = () if options.get("deed") == 2 else ("true",)
+        peer.send(wire.START, wire.spec(*argv, **options))
         assert words in peer.expect(wire.REFUSED).text
