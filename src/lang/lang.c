@@ -38,6 +38,8 @@
  * the compiler says goes to stderr, and its exit status is that of the run. */
 #define COMPILE(command) "source=$1; shift; " command " || exit; " START
 
+/* Some start threads for each processor of the machine, which on a large one are more than a
+ * box may have: they are told that there are four. */
 const struct lang langs[] = {
 	{
 		.name = "python",
@@ -96,7 +98,7 @@ const struct lang langs[] = {
 	},
 	{
 		.name = "lua",
-		.aliases = WORDS("lua5.4"),
+		.aliases = NONE,
 		.source = "main.lua",
 		.argv = WORDS("lua", "/workspace/main.lua"),
 		.env = NONE,
@@ -104,7 +106,7 @@ const struct lang langs[] = {
 	},
 	{
 		.name = "c",
-		.aliases = WORDS("c17", "gcc"),
+		.aliases = NONE,
 		.source = "main.c",
 		.argv = WORDS("sh", "-c", COMPILE("cc -O2 -o /tmp/main \"$source\" -lm"), "sh",
 			"/workspace/main.c"),
@@ -116,21 +118,24 @@ const struct lang langs[] = {
 		.name = "go",
 		.aliases = WORDS("golang"),
 		.source = "main.go",
-		/* Newer ones keep notes below the directory for settings: not among the files. */
+		/* Newer ones keep notes below the directory for settings: not among the files. They
+		 * also have no libraries ready, and compile those too: the results need room of
+		 * their own, since what is under way fills most of /tmp. */
 		.argv = WORDS("sh", "-c",
 			COMPILE("XDG_CONFIG_HOME=/tmp go build -o /tmp/main \"$source\""), "sh",
 			"/workspace/main.go"),
-		.env = WORDS("GOCACHE=/tmp/go-cache", "GOPATH=/tmp/go", "GOTOOLCHAIN=local"),
+		.env = WORDS("GOCACHE=/dev/shm/go-cache", "GOPATH=/tmp/go", "GOTOOLCHAIN=local",
+			"GOMAXPROCS=4"),
 		.needs = NEEDS({ "go", "golang-go" }, { "perl", "perl-base" }),
 	},
 	{
 		.name = "java",
-		.aliases = WORDS("jdk"),
+		.aliases = NONE,
 		.source = "Main.java",
 		/* Compiled in memory by java itself. It sizes its heap by the machine, of which a
 		 * box has a part: so it begins small and grows only with what is in use. */
-		.argv = WORDS("java", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-Xms16m",
-			"/workspace/Main.java"),
+		.argv = WORDS("java", "-XX:+UseSerialGC", "-XX:-UsePerfData",
+			"-XX:ActiveProcessorCount=4", "-Xms16m", "/workspace/Main.java"),
 		.env = NONE,
 		.needs = NEEDS(
 			{ "java", "default-jdk-headless" }, { "javac", "default-jdk-headless" }),

@@ -127,7 +127,7 @@ def test_little_memory_is_enough_to_start(jar, lang):
     """Far below the defaults, so that a machine with many processors is fine with those."""
     source, output, *_ = PROGRAMS[lang]
     memory = {"go": "512M"}.get(lang, "160M")
-    done = jar.run("--lang", lang, "--memory", memory, "--pids", "48",
+    done = jar.run("--lang", lang, "--memory", memory, "--pids", "64",
                    jar.file("program", source), "a", "b c", input="líne\n")
     assert (done.stdout, done.returncode) == (output, 7), done.stderr
 
@@ -157,6 +157,16 @@ def test_headers_beside_the_source_are_found(jar):
     done = jar.run("--lang", "c", "--copy-in", header,
                    input='#include "seven.h"\nint main(void)\n{\n\treturn SEVEN;\n}\n')
     assert done.returncode == 7, done.stderr
+
+
+@once
+@pytest.mark.heavy
+def test_go_has_room_to_compile_its_libraries(jar):
+    """As versions do that bring none ready; -a has this one do so too."""
+    source = ('package main\n\nimport (\n\t"fmt"\n\t"net/http"\n)\n\n'
+              "func main() {\n\tfmt.Println(http.StatusText(200))\n}\n")
+    done = jar.run("--lang", "go", "-e", "GOFLAGS=-a", input=source)
+    assert (done.stderr, done.stdout) == ("", "OK\n")
 
 
 @once
