@@ -374,10 +374,10 @@ def test_overloaded_by_the_queue(make_server):
         got = await c.until(lambda m: m["id"] == "b")
         assert words(got)[-1] == "ack"  # it waits, and nothing more is told
         await c.send(ping())
-        pong = await c.recv()
+        pong = (await c.until(lambda m: m["type"] == "pong"))[-1]
         assert pong["load"] == {"active_executions": 1, "queue_depth": 1}
         await c.send(execute("c", "print('c')"))
-        full = await c.recv()
+        full = (await c.until(lambda m: m["id"] == "c"))[-1]
         assert (full["id"], full["code"], full["retryable"]) == ("c", "SANDBOX_OVERLOADED", True)
         await c.send(cancel("a"))
         got = await c.until(lambda m: m["type"] == "result" and m["id"] == "b")
