@@ -167,7 +167,8 @@ static const struct ws_ops stream_ops = {
 /* Whose run it may be, or is: what the query and the credentials come to. */
 struct visitor {
 	struct identity who; /* for quotas, and where a run that is over is looked for */
-	bool is_anybodys;    /* a signature stands for the owner */
+	bool is_anybodys;    /* a signature stands for the owner ... */
+	bool is_named;       /* ... whom somebody named */
 };
 
 /* The gate has looked at headers and auth_token; without signed URLs, some clients say "token"
@@ -200,6 +201,7 @@ static int take_owner(struct exchange *x, struct visitor *v)
 
 	if (!owner || (!v->is_anybodys && !v->who.admin))
 		return 0;
+	v->is_named = true;
 	if (identity_make(owner, false, &v->who))
 		return 0;
 	reply_field(x, "u", "it is no user id");
@@ -241,7 +243,7 @@ static struct stream *find_live(struct service *service, const char *id, struct 
 
 	if (!run || !run->stream)
 		return NULL;
-	if (v->is_anybodys)
+	if (v->is_anybodys && !v->is_named)
 		(void)identity_make(run->row.user_id, false, &v->who);
 	return streq(run->row.user_id, v->who.user_id) ? stream_ref(run->stream) : NULL;
 }

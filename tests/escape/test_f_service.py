@@ -279,6 +279,7 @@ def test_a_signed_url_is_good_for_one_stream_and_a_while(crowd):
         parts = {**asked, **changes}
         return path + "?" + "&".join(f"{k}={v}" for k, v in parts.items() if v is not None)
     assert _opens(it, url, key="")
+    assert not _opens(it, mine["log_stream_url"].replace("u=bob", "u=ann"), key="")  # it lives
     for attack in (path, changed(token="0" * 64), changed(token=""), changed(token=None),
                    changed(exp=None), changed(exp=int(asked["exp"]) + 60), changed(exp="1"),
                    changed(exp="9999-12-31T00:00:00Z"), changed(u="bob"), changed(u=".."),
