@@ -119,13 +119,13 @@ const struct lang langs[] = {
 		.aliases = WORDS("golang"),
 		.source = "main.go",
 		/* Newer ones keep notes below the directory for settings: not among the files. They
-		 * also have no libraries ready, and compile those too: the results need room of
-		 * their own, since what is under way fills most of /tmp. */
+		 * also have no libraries ready, and compile those too: what is under way, which
+		 * is removed at the end, needs more room than /tmp has, and so do the results. */
 		.argv = WORDS("sh", "-c",
 			COMPILE("XDG_CONFIG_HOME=/tmp go build -o /tmp/main \"$source\""), "sh",
 			"/workspace/main.go"),
-		.env = WORDS("GOCACHE=/dev/shm/go-cache", "GOPATH=/tmp/go", "GOTOOLCHAIN=local",
-			"GOMAXPROCS=4"),
+		.env = WORDS("GOCACHE=/dev/shm/go-cache", "GOTMPDIR=/workspace", "GOPATH=/tmp/go",
+			"GOTOOLCHAIN=local", "GOMAXPROCS=4"),
 		.needs = NEEDS({ "go", "golang-go" }, { "perl", "perl-base" }),
 	},
 	{

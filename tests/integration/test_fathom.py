@@ -616,7 +616,7 @@ def test_a_stuck_reader_costs_nothing_and_is_dropped(make_server):
 
     async def go():
         # One that reads no further once its buffers are full.
-        ws = await server.connect("/ws", max_queue=1, read_limit=1 << 12, ping_interval=None)
+        ws = await server.connect("/ws", max_queue=1, ping_interval=None)
         c = Client(ws)
         await c.run(execute("warm", "pass"))
         before = memory_of(server)
