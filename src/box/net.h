@@ -12,8 +12,8 @@
 struct err;
 struct nets;
 
-/* At most this many wait for a box. */
-#define NETS_MAX 16
+/* At most this many wait for a box: those of as many as may be buried at once, and more. */
+#define NETS_MAX 64
 
 /* Move this process, which has one thread, into a network namespace of its own, for good: from
  * there others can be made and entered, also by a plain user. */
