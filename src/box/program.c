@@ -21,8 +21,14 @@
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x10u
 #endif
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x10
+#endif
 
-#define SEALS     (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+/* Nothing of ours has the copy mapped for writing, so that the seal against future writers
+ * is as good as F_SEAL_WRITE, which the kernel refuses (EBUSY) for as long as anybody, be it
+ * its own memory management, has a hold of one of the pages. */
+#define SEALS     (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE)
 #define ARGS_MAX  256u
 #define ARGS_SIZE (128u << 10)
 #define TITLE     "belljar box"

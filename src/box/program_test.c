@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -117,6 +118,74 @@ TEST(a_file_of_somebody_elses_is_run_as_it_is)
 	CHECK_EQ(run_copy(0, NOBODY), 41);
 }
 
+#define LARGE   (64u << 20)
+#define N_TRIES 50
+
+struct large {
+	char *bytes; /* /bin/true, with much behind it that takes long to write */
+	int fd;      /* the number its file will have */
+};
+
+static _Noreturn void execute_large(const struct large *l)
+{
+	char name[] = "true";
+	char *argv[] = { name, NULL };
+	struct err err = { 0 };
+
+	(void)program_execute(l->bytes, LARGE, argv, &err);
+	print_message("%s\n", err.text);
+	_exit(1);
+}
+
+/* Keep a page of the file that `pid` writes in a pipe, as soon as there is one. False if
+ * it was over before. */
+static bool hold_a_page(pid_t pid, int fd, int pipe_fd)
+{
+	char path[64];
+	loff_t at = 0;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)pid, fd);
+	while (kill(pid, 0) == 0) {
+		siginfo_t info = { 0 };
+		AUTO_FD file = open(path, O_RDONLY | O_CLOEXEC);
+
+		if (file >= 0 && splice(file, &at, pipe_fd, NULL, 4096, 0) > 0)
+			return true;
+		if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+			info.si_pid == pid)
+			return false;
+	}
+	return false;
+}
+
+TEST(who_reads_a_program_does_not_keep_it_from_being_sealed)
+{
+	struct large l = { .bytes = xcalloc(1, LARGE) };
+	AUTO_FD program = open("/bin/true", O_RDONLY | O_CLOEXEC);
+	bool was_held = false;
+	int pipe_fds[2];
+
+	CHECK_EQ(pipe2(pipe_fds, O_CLOEXEC), 0);
+	CHECK(fd_read_full(program, l.bytes, LARGE) > 0);
+	for (int i = 0; i < N_TRIES && !was_held; i++) {
+		int status = -1;
+
+		l.fd = dup(program);
+		CHECK(l.fd >= 0);
+		(void)close(l.fd);
+		pid_t pid = fork();
+		if (pid == 0)
+			execute_large(&l);
+		was_held = hold_a_page(pid, l.fd, pipe_fds[1]);
+		CHECK_EQ(waitpid(pid, &status, 0), pid);
+		CHECK_EQ(status, 0);
+	}
+	free(l.bytes);
+	(void)close(pipe_fds[0]);
+	(void)close(pipe_fds[1]);
+	CHECK(was_held);
+}
+
 /* Not TESTS(): copies of this program come here too, to seal themselves. */
 int main(int argc, char **argv)
 {
@@ -124,6 +193,7 @@ int main(int argc, char **argv)
 		UNIT(arguments_and_environment_are_overwritten),
 		UNIT(a_file_of_ones_own_is_left_for_a_sealed_copy),
 		UNIT(a_file_of_somebody_elses_is_run_as_it_is),
+		UNIT(who_reads_a_program_does_not_keep_it_from_being_sealed),
 	};
 
 	if (argc == 2 && streq(argv[1], "seal"))
