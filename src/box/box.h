@@ -32,7 +32,7 @@ struct box {
 	pid_t pid; /* of its init, in the keeper's namespace */
 	int pid_fd;
 	int control_fd; /* non-blocking */
-	int net_fd;     /* its network namespace; who knows it to be clean may take it */
+	int net_fd;     /* its network namespace; who reaped it may take it, see nets_give() */
 	uid_t uid;      /* on the host */
 };
 

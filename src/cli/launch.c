@@ -1,16 +1,15 @@
 /* belljar keeper: executes the keeper's program (cli/keeper.c), which this one carries. */
-#include <stdint.h>
+#include <stddef.h>
 
 #include "base/err.h"
-#include "base/str.h"
 #include "box/program.h"
 #include "cli/command.h"
 
 #define ARGS_MAX 64
 
-/* Put here by tools/carry. */
-extern const uint8_t keeper_program[];
-extern const uint8_t keeper_program_end[];
+/* Put here by tools/embed. */
+extern const char keeper_program[];
+extern const size_t keeper_program_size;
 
 static int run(const struct command *self, int argc, char **argv)
 {
@@ -23,8 +22,7 @@ static int run(const struct command *self, int argc, char **argv)
 	}
 	for (int i = 0; i < argc; i++)
 		all[i + 1] = argv[i];
-	(void)program_execute(
-		keeper_program, (size_t)(keeper_program_end - keeper_program), all, &err);
+	(void)program_execute(keeper_program, keeper_program_size, all, &err);
 	complain("%s: %s", self->name, err.text);
 	return EXIT_OURS;
 }

@@ -19,8 +19,6 @@
 #include "core/manifest.h"
 #include "ipc/unpack.h"
 
-#define CHUNK_SIZE (64u << 10)
-
 /* --- the first reading: what is there --- */
 
 struct scan {
@@ -84,31 +82,7 @@ static void scan_fini(struct scan *s)
 	manifest_fini(&s->manifest);
 }
 
-/* Read `fd` from its start into `sink`. 0, or an error for which is_broken() is true when the
- * stream is not whole: all entries before that were given. */
-static int feed(int fd, struct pack_sink *sink, struct err *err)
-{
-	AUTO_FREE struct pack_reader *reader = xnew(struct pack_reader);
-	AUTO_FREE uint8_t *chunk = xcalloc(1, CHUNK_SIZE);
-	off_t at = 0;
-
-	pack_reader_init(reader, sink);
-	for (;;) {
-		ssize_t n = pread(fd, chunk, CHUNK_SIZE, at);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return err_errno(err, "read " ARTIFACT_CAPTURE);
-		if (n == 0)
-			return pack_end(reader, err);
-		int r = pack_feed(reader, chunk, (size_t)n, err);
-		if (r < 0)
-			return r;
-		at += n;
-	}
-}
-
+/* All entries before that were given. */
 static bool is_broken(int r)
 {
 	return r == -EBADMSG || r == -E2BIG;
@@ -346,7 +320,7 @@ static int copy_kept(int run_dir_fd, int capture_fd, struct manifest *m, bool cu
 	if (dir < 0)
 		return dir;
 	CLEANUP(copy_freep) struct copy *c = copy_new(m, dir);
-	int r = feed(capture_fd, &c->sink, err);
+	int r = pack_read_file(capture_fd, &c->sink, err);
 	if (r < 0 && !(is_broken(r) && cut_short))
 		return r;
 	if (c->next != m->n)
@@ -361,7 +335,7 @@ static int unpack_capture(int run_dir_fd, int capture_fd, const struct artifact_
 	CLEANUP(scan_fini) struct scan s = { .sink = { scan_begin, scan_data, scan_finish } };
 	AUTO_JSON *files = NULL;
 	struct artifact_summary sum = { 0 };
-	int r = feed(capture_fd, &s.sink, err);
+	int r = pack_read_file(capture_fd, &s.sink, err);
 
 	if (r < 0 && !is_broken(r))
 		return r;

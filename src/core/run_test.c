@@ -311,6 +311,7 @@ static struct job *print_too_much(struct sample *m, char id[UUID_SIZE + 1])
 	sample_settle(m);
 	CHECK_EQ(j->n_cancels, 0);
 	job_writes(j, CHANNEL_STDERR, "y\n");
+	SAMPLE_UNTIL(m, j->n_cancels == 1);
 	return j;
 }
 
@@ -322,7 +323,6 @@ TEST(a_run_that_prints_too_much_is_ended_and_says_so)
 	CLEANUP(free_row) struct run_row row = { 0 };
 
 	struct job *j = print_too_much(&m, id);
-	SAMPLE_UNTIL(&m, j->n_cancels == 1);
 	job_ends(j, REASON_CANCELED_BY_USER, -1);
 	sample_await_end(&m, id, &row);
 	CHECK_STR(row.phase, "killed");
@@ -343,7 +343,6 @@ TEST(one_that_ended_by_itself_before_that_has_its_own_reason)
 	CLEANUP(free_row) struct run_row row = { 0 };
 
 	struct job *j = print_too_much(&m, id);
-	SAMPLE_UNTIL(&m, j->n_cancels == 1);
 	job_ends(j, REASON_EXIT_CODE_0, 0);
 	sample_await_end(&m, id, &row);
 	CHECK_STR(row.phase, "completed");

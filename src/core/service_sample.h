@@ -85,7 +85,7 @@ static inline void sample_make(struct sample *m)
 	sample_reset_host();
 }
 
-static inline void sample_open_down(struct sample *m)
+static inline void sample_open_service(struct sample *m)
 {
 	struct err err = { 0 };
 	char data[128];
@@ -100,6 +100,11 @@ static inline void sample_open_down(struct sample *m)
 
 	(void)snprintf(data, sizeof(data), "%s/data", m->dir.path);
 	CHECK_EQ(service_open(&options, &m->service, &err), 0);
+}
+
+static inline void sample_open_down(struct sample *m)
+{
+	sample_open_service(m);
 	m->service->next_sweep_ns = UINT64_MAX; /* tests sweep when they want to */
 	SAMPLE_UNTIL(m, sample_host.is_open);
 }

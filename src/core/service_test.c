@@ -325,20 +325,8 @@ TEST(damaged_output_does_not_keep_a_run_from_being_adopted)
 
 static void open_with_a_failing_call(struct sample *m, int n)
 {
-	struct err err = { 0 };
-	char data[128];
-	struct service_options options = {
-		.loop = &m->loop,
-		.settings = &m->settings,
-		.root = m->dir.path,
-		.data_dir = data,
-		.runtime = &sample_runtime,
-		.store = m->store,
-	};
-
 	(void)snprintf(m->store, sizeof(m->store), "fault:%d:memory:", n);
-	(void)snprintf(data, sizeof(data), "%s/data", m->dir.path);
-	CHECK_EQ(service_open(&options, &m->service, &err), 0);
+	sample_open_service(m);
 }
 
 /* Nothing is opened, or taken for nobody's, before the store has told all. */

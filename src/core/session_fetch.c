@@ -17,8 +17,6 @@
 #include "core/session_private.h"
 #include "ipc/pack.h"
 
-#define CHUNK_SIZE (64u << 10)
-
 /* What a stream of one file has beside its bytes: its head with a name, and the end mark. */
 #define STREAM_EXTRA (2 * PACK_HEAD_SIZE + PACK_NAME_MAX)
 
@@ -81,35 +79,12 @@ static int on_finish(struct pack_sink *sink, struct err *err)
 	return 0;
 }
 
-static int read_stream(struct fetch *f, struct err *err)
-{
-	AUTO_FREE struct pack_reader *reader = xnew(struct pack_reader);
-	AUTO_FREE uint8_t *chunk = xcalloc(1, CHUNK_SIZE);
-	off_t at = 0;
-
-	pack_reader_init(reader, &f->sink);
-	for (;;) {
-		ssize_t n = pread(f->file.fd, chunk, CHUNK_SIZE, at);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return err_errno(err, "read what a box sent");
-		if (n == 0)
-			return pack_end(reader, err);
-		int r = pack_feed(reader, chunk, (size_t)n, err);
-		if (r < 0)
-			return r;
-		at += n;
-	}
-}
-
 static int look(void *ctx, int fd, struct err *err)
 {
 	struct fetch *f = ctx;
 
 	(void)fd;
-	int r = read_stream(f, err);
+	int r = pack_read_file(f->file.fd, &f->sink, err);
 	if (r < 0)
 		return r;
 	digest_end(f->digest, f->file.sha256);

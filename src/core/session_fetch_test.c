@@ -45,6 +45,13 @@ static void ends(struct sample *m, size_t n, struct fetched *f)
 	SAMPLE_UNTIL(m, f->n);
 }
 
+/* A new session is asked for its file "a", and the box is there. */
+static void begin(struct sample *m, struct fetched *f)
+{
+	session_get_file(sample_session(m), "a", on_file, f);
+	job_started(sample_job(0));
+}
+
 TEST(a_file_is_copied_out_and_described)
 {
 	SAMPLE(m);
@@ -91,11 +98,9 @@ TEST(a_box_can_not_answer_with_another_file)
 {
 	SAMPLE(m);
 	sample_open(&m);
-	struct session *session = sample_session(&m);
 	struct fetched f = { 0 };
 
-	session_get_file(session, "a", on_file, &f);
-	job_started(sample_job(0));
+	begin(&m, &f);
 	send_file(0, "b", "another");
 	ends(&m, 0, &f);
 	CHECK_EQ(f.status, 503);
@@ -107,11 +112,9 @@ TEST(what_is_too_large_is_refused)
 	SAMPLE(m);
 	sample_open(&m);
 	m.settings.max_artifact_file_bytes = 4;
-	struct session *session = sample_session(&m);
 	struct fetched f = { 0 };
 
-	session_get_file(session, "a", on_file, &f);
-	job_started(sample_job(0));
+	begin(&m, &f);
 	send_file(0, "a", "hello");
 	ends(&m, 0, &f);
 	CHECK_STR(f.code, "payload_too_large");
@@ -142,11 +145,9 @@ TEST(without_a_keeper_it_can_be_tried_again)
 {
 	SAMPLE(m);
 	sample_open(&m);
-	struct session *session = sample_session(&m);
 	struct fetched f = { 0 };
 
-	session_get_file(session, "a", on_file, &f);
-	job_started(sample_job(0));
+	begin(&m, &f);
 	struct result result = job_result(sample_job(0), REASON_PROVISION_FAILED, -1);
 	result.error = ECONNRESET;
 	job_ends_with(sample_job(0), &result);

@@ -2,9 +2,15 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/err.h"
+#include "base/str.h"
+
+#define CHUNK_SIZE (64u << 10)
 
 size_t pack_encode(const struct pack_entry *e, uint8_t *buf)
 {
@@ -170,4 +176,27 @@ int pack_feed(struct pack_reader *r, const uint8_t *data, size_t size, struct er
 int pack_end(const struct pack_reader *r, struct err *err)
 {
 	return r->ended && !r->failed ? 0 : err_set(err, -EBADMSG, "file stream: cut short");
+}
+
+int pack_read_file(int fd, struct pack_sink *sink, struct err *err)
+{
+	AUTO_FREE struct pack_reader *reader = xnew(struct pack_reader);
+	AUTO_FREE uint8_t *chunk = xcalloc(1, CHUNK_SIZE);
+	off_t at = 0;
+
+	pack_reader_init(reader, sink);
+	for (;;) {
+		ssize_t n = pread(fd, chunk, CHUNK_SIZE, at);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return err_errno(err, "read a stream of files");
+		if (n == 0)
+			return pack_end(reader, err);
+		int r = pack_feed(reader, chunk, (size_t)n, err);
+		if (r < 0)
+			return r;
+		at += n;
+	}
 }

@@ -67,3 +67,7 @@ int pack_feed(struct pack_reader *r, const uint8_t *data, size_t size, struct er
 
 /* At the end of input: 0 when the stream was whole, else -EBADMSG. */
 int pack_end(const struct pack_reader *r, struct err *err);
+
+/* All of `fd`, which is a file, from its start into `sink`. 0 or a negative errno; what was whole
+ * before an error was given to the sink. */
+int pack_read_file(int fd, struct pack_sink *sink, struct err *err);

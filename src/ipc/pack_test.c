@@ -2,8 +2,11 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/err.h"
+#include "base/fd.h"
 #include "ipc/sample.h"
 #include "lib/random.h"
 #include "lib/test.h"
@@ -295,8 +298,26 @@ TEST(a_reader_that_failed_reads_no_more)
 	CHECK_EQ(r.n_calls, 0);
 }
 
-TESTS(UNIT(a_stream_is_told_entry_by_entry), UNIT(it_does_not_matter_how_the_bytes_come),
-	UNIT(names_are_clean_or_refused), UNIT(names_have_limits), UNIT(a_nul_in_a_name_is_refused),
+TEST(a_file_is_read_from_its_start_and_to_its_end)
+{
+	AUTO_FD fd = memfd_create("stream", MFD_CLOEXEC);
+	SAMPLE(s);
+	RECORDER(r);
+
+	sample_file(&s, "abc", "x");
+	sample_end(&s);
+	CHECK_EQ(fd_write_full(fd, s.out.data, s.out.size), 0);
+	CHECK_EQ(pack_read_file(fd, &r.sink, NULL), 0);
+	CHECK_EQ(r.n_calls, 3);
+	CHECK_EQ(ftruncate(fd, (off_t)s.out.size - 1), 0);
+	CHECK_EQ(pack_read_file(fd, &r.sink, NULL), -EBADMSG);
+	CHECK_EQ(r.n_calls, 6); /* what was whole was given */
+	CHECK_EQ(pack_read_file(-1, &r.sink, NULL), -EBADF);
+}
+
+TESTS(UNIT(a_file_is_read_from_its_start_and_to_its_end), UNIT(a_stream_is_told_entry_by_entry),
+	UNIT(it_does_not_matter_how_the_bytes_come), UNIT(names_are_clean_or_refused),
+	UNIT(names_have_limits), UNIT(a_nul_in_a_name_is_refused),
 	UNIT(bad_heads_are_refused_before_the_sink_hears_of_them),
 	UNIT(modes_carry_no_more_than_permissions), UNIT(a_link_has_a_longest_target),
 	UNIT(the_end_counts_and_is_the_end), UNIT(there_are_not_too_many_entries),
