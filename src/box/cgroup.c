@@ -12,17 +12,6 @@
 #include "ipc/result.h"
 #include "ipc/spec.h"
 
-struct cgroup {
-	const struct cgroup_host *host;
-	char name[CGROUP_NAME_MAX + 1];
-	int clone_fd;
-	int event_fd;
-	const struct cgroup_ops *event_ops; /* of the hierarchy that has memory */
-	int join_fds[CGROUP_TREES_MAX];
-	size_t n_join;
-	bool has_quota; /* of processor time */
-};
-
 /* The kernel shares out at least 1 ms of a period; beyond a million cores there
  * is only overflow. */
 #define CPU_MILLI_MIN (1000u * 1000 / CPU_PERIOD_US)
@@ -58,7 +47,7 @@ static int open_event(struct cgroup *cg, const struct cgroup_tree *t, struct err
 	return 0;
 }
 
-static int open_files(struct cgroup *cg, struct err *err)
+int cgroup_open_files(struct cgroup *cg, struct err *err)
 {
 	for (size_t i = 0; i < cg->host->n_trees; i++) {
 		int r = open_join(cg, &cg->host->trees[i], err);
@@ -99,7 +88,7 @@ int cgroup_new(const struct cgroup_host *h, const char *name, struct cgroup **re
 	(void)snprintf(cg->name, sizeof(cg->name), "%s", name);
 	cg->clone_fd = -1;
 	cg->event_fd = -1;
-	r = open_files(cg, err);
+	r = cgroup_open_files(cg, err);
 	if (r < 0) {
 		(void)cgroup_remove(cg);
 		return r;
@@ -108,12 +97,17 @@ int cgroup_new(const struct cgroup_host *h, const char *name, struct cgroup **re
 	return 0;
 }
 
+void cgroup_close_files(struct cgroup *cg)
+{
+	cgroup_close_join(cg);
+	close_fdp(&cg->event_fd);
+}
+
 void cgroup_free(struct cgroup *cg)
 {
 	if (!cg)
 		return;
-	cgroup_close_join(cg);
-	close_fdp(&cg->event_fd);
+	cgroup_close_files(cg);
 	free(cg);
 }
 
@@ -199,6 +193,8 @@ void cgroup_read_stats(const struct cgroup *cg, struct cgroup_stats *ret)
 		USAGE_UNKNOWN };
 	for (size_t i = 0; i < cg->host->n_trees; i++)
 		cgroup_tree_read_stats(&cg->host->trees[i], cg->name, ret);
+	if (ret->cpu_us != USAGE_UNKNOWN)
+		ret->cpu_us -= cg->cpu_before_us;
 }
 
 /* Where all processes of a group are listed; any hierarchy does, but that of pids

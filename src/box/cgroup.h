@@ -14,6 +14,8 @@
  *	...
  *	cgroup_kill(); wait; cgroup_read_stats(); cgroup_remove(); cgroup_free();
  *
+ * or, for who makes many, cgroup_take() and cgroup_give() as the first and the last.
+ *
  * The cgroup namespace is to be made after joining: clone3() would root it in
  * the group of the caller. */
 #pragma once
@@ -106,6 +108,13 @@ int cgroup_kill(const struct cgroup *cg);
 /* Take the directories away. 0; -EBUSY when a process is still there or has only
  * just gone: it must be tried again a little later. */
 int cgroup_remove(const struct cgroup *cg);
+
+/* Like cgroup_new(), and like cgroup_remove() followed by cgroup_free(), for who makes many: a
+ * group that is given may be had again by who takes the next one, under the name it had. It is
+ * empty then, and counts from zero; its limits are to be set before anything joins. -EBUSY from
+ * cgroup_give() leaves it with the caller, who tries again; after any other error it is gone. */
+int cgroup_take(struct cgroup_host *h, const char *name, struct cgroup **ret, struct err *err);
+int cgroup_give(struct cgroup_host *h, struct cgroup *cg);
 
 /* Kill all that lives below the parent group `name` of a keeper that died, in
  * every hierarchy, and remove the group. 0 also when there is none; -EBUSY when

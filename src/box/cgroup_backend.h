@@ -108,8 +108,31 @@ struct cgroup_host {
 	struct cgroup_tree trees[CGROUP_TREES_MAX];
 	size_t n_trees;
 	uint64_t facets;
-	uint64_t cpu_milli; /* all that the machine can ever have; 0: not known */
+	uint64_t cpu_milli;  /* all that the machine can ever have; 0: not known */
+	struct cgroup *kept; /* for cgroup_take() */
+	size_t n_kept;
 };
+
+struct cgroup {
+	const struct cgroup_host *host;
+	char name[CGROUP_NAME_MAX + 1];
+	int clone_fd;
+	int event_fd;
+	const struct cgroup_ops *event_ops; /* of the hierarchy that has memory */
+	int join_fds[CGROUP_TREES_MAX];
+	size_t n_join;
+	bool has_quota;         /* of processor time */
+	uint64_t cpu_before_us; /* used by those that had the group before */
+	struct cgroup *next;    /* of those kept */
+};
+
+/* Open what a group needs for being joined and watched, and close it. On failure some may be
+ * open. */
+int cgroup_open_files(struct cgroup *cg, struct err *err);
+void cgroup_close_files(struct cgroup *cg);
+
+/* Remove the groups that wait for being used again. */
+void cgroup_drop_kept(struct cgroup_host *h);
 
 /* A hierarchy as this process sees it. */
 struct cgroup_mount {

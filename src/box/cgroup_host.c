@@ -202,6 +202,7 @@ void cgroup_host_free(struct cgroup_host *h)
 {
 	if (!h)
 		return;
+	cgroup_drop_kept(h);
 	for (size_t i = 0; i < h->n_trees; i++)
 		drop_parent(&h->trees[i], h->name);
 	free(h);

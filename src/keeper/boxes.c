@@ -90,7 +90,7 @@ static int make_group(
 
 	b->limits = *limits;
 	(void)snprintf(name, sizeof(name), "box-%llu", (unsigned long long)k->n_groups++);
-	int r = cgroup_new(k->cgroups, name, &b->cgroup, err);
+	int r = cgroup_take(k->cgroups, name, &b->cgroup, err);
 	return r < 0 ? r : cgroup_set_limits(b->cgroup, &b->limits, err);
 }
 
@@ -187,6 +187,18 @@ static void free_boxed(struct keeper *k, struct boxed *b)
 	free(b);
 }
 
+/* False while something in it is still dying. */
+static bool bury(struct keeper *k, struct boxed *b)
+{
+	if (!box_reap(&b->box))
+		return false;
+	if (b->cgroup && cgroup_give(k->cgroups, b->cgroup) == -EBUSY)
+		return false;
+	b->cgroup = NULL;
+	free_boxed(k, b);
+	return true;
+}
+
 /* Try to be rid of each retired box once; those still dying stay. */
 static bool bury_retired(struct keeper *k)
 {
@@ -196,12 +208,8 @@ static bool bury_retired(struct keeper *k)
 	k->retired = NULL;
 	k->n_retired = 0;
 	while ((b = pop(&list))) {
-		bool gone = box_reap(&b->box) && (!b->cgroup || cgroup_remove(b->cgroup) != -EBUSY);
-
-		if (gone) {
-			free_boxed(k, b);
+		if (bury(k, b))
 			continue;
-		}
 		push(&k->retired, b);
 		k->n_retired++;
 	}

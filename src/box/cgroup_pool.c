@@ -1,0 +1,106 @@
+/* Groups that are used again. Where each controller has a hierarchy of its own, making and
+ * removing a group in all of them costs a box more than most of its other parts. That of
+ * memory must be made anew, since pages stay charged to it; the others hold nothing but counters,
+ * so they are kept when these show nothing that another box would not show by itself. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "box/cgroup_backend.h"
+#include "ipc/result.h"
+
+/* More than that many boxes rarely end at once. */
+#define KEPT_MAX 32u
+
+/* Its init and its command: no box that ran had fewer processes at once. */
+#define PIDS_PEAK_MIN 2u
+
+static const struct cgroup_tree *find_memory(const struct cgroup_host *h)
+{
+	for (size_t i = 0; i < h->n_trees; i++)
+		if (h->trees[i].controllers & CONTROLLER_BIT(CONTROLLER_MEMORY))
+			return &h->trees[i];
+	return NULL;
+}
+
+static int renew(struct cgroup *cg, struct err *err)
+{
+	if (mkdirat(find_memory(cg->host)->parent_fd, cg->name, 0755) < 0)
+		return err_errno(err, "make control group '%s' again", cg->name);
+	return cgroup_open_files(cg, err);
+}
+
+int cgroup_take(struct cgroup_host *h, const char *name, struct cgroup **ret, struct err *err)
+{
+	struct cgroup *cg = h->kept;
+
+	if (!cg)
+		return cgroup_new(h, name, ret, err);
+	h->kept = cg->next;
+	h->n_kept--;
+	int r = renew(cg, err);
+	if (r < 0) {
+		(void)cgroup_remove(cg);
+		cgroup_free(cg);
+		return r;
+	}
+	*ret = cg;
+	return 0;
+}
+
+static bool is_at_most(uint64_t value, uint64_t max)
+{
+	return value == USAGE_UNKNOWN || value <= max;
+}
+
+/* What is left of it has no limit that is not set for each box, and counts from zero or from what
+ * we know. */
+static bool can_be_kept(struct cgroup *cg)
+{
+	struct cgroup_stats stats;
+
+	cg->cpu_before_us = 0;
+	cgroup_read_stats(cg, &stats);
+	if (stats.cpu_us != USAGE_UNKNOWN)
+		cg->cpu_before_us = stats.cpu_us;
+	return is_at_most(stats.pids_peak, PIDS_PEAK_MIN) && is_at_most(stats.pids_max_hits, 0);
+}
+
+/* Every process is in all hierarchies at once: one that has lost its last in that of memory has
+ * none in the others. */
+int cgroup_give(struct cgroup_host *h, struct cgroup *cg)
+{
+	const struct cgroup_tree *memory = find_memory(h);
+	int r = 0;
+
+	if (memory && h->n_trees > 1) {
+		if (unlinkat(memory->parent_fd, cg->name, AT_REMOVEDIR) < 0 && errno != ENOENT)
+			return -errno;
+		cgroup_close_files(cg);
+		if (h->n_kept < KEPT_MAX && can_be_kept(cg)) {
+			cg->next = h->kept;
+			h->kept = cg;
+			h->n_kept++;
+			return 0;
+		}
+	}
+	r = cgroup_remove(cg);
+	if (r != -EBUSY)
+		cgroup_free(cg);
+	return r;
+}
+
+void cgroup_drop_kept(struct cgroup_host *h)
+{
+	while (h->kept) {
+		struct cgroup *cg = h->kept;
+
+		h->kept = cg->next;
+		(void)cgroup_remove(cg);
+		cgroup_free(cg);
+	}
+	h->n_kept = 0;
+}

@@ -1,0 +1,148 @@
+/* Needs real control groups, and is skipped where there are none. */
+#include "base/clock.h"
+#include "box/cgroup_sample.h"
+#include "ipc/result.h"
+
+#define BURN_NS UINT64_C(100000000)
+
+static struct cgroup *take(struct cgroup_host *h, const char *name)
+{
+	struct cgroup *cg = NULL;
+	struct err err = { 0 };
+
+	if (cgroup_take(h, name, &cg, &err) < 0 || cgroup_set_limits(cg, &wide, &err) < 0)
+		fail_msg("%s", err.text);
+	return cg;
+}
+
+static void give(struct cgroup_host *h, struct cgroup *cg)
+{
+	int r = -EBUSY;
+
+	for (int i = 0; i < 1000 && r == -EBUSY; i++) {
+		r = cgroup_give(h, cg);
+		if (r == -EBUSY)
+			pause_ms(1);
+	}
+	CHECK_EQ(r, 0);
+}
+
+/* One whose groups can be kept. */
+static struct cgroup_host *open_divided_host(void)
+{
+	struct cgroup_host *h = open_host_with(FACET_MEMORY);
+
+	if (h->n_trees == 1) {
+		cgroup_host_free(h);
+		SKIP("all controllers are in one hierarchy");
+	}
+	return h;
+}
+
+static void burn(void)
+{
+	while (clock_read_ns(CLOCK_PROCESS_CPUTIME_ID) < BURN_NS)
+		;
+}
+
+static void do_nothing(void) {}
+
+static void fork_two(void)
+{
+	for (int i = 0; i < 2; i++) {
+		if (fork() == 0)
+			break;
+	}
+	pause_ms(50);
+	_exit(0);
+}
+
+TEST(a_group_is_used_again_and_counts_anew)
+{
+	CLEANUP(cgroup_host_freep) struct cgroup_host *h = open_divided_host();
+	struct cgroup_stats s;
+
+	struct cgroup *cg = take(h, "first");
+	CHECK_EQ(wait_for(start_in(cg, burn)), 0);
+	cgroup_read_stats(cg, &s);
+	CHECK(s.cpu_us > 30000); /* as USAGE_UNKNOWN is, too */
+	give(h, cg);
+	CHECK_EQ(h->n_kept, 1);
+	cg = take(h, "second");
+	CHECK_STR(cg->name, "first");
+	CHECK_EQ(h->n_kept, 0);
+	cgroup_read_stats(cg, &s);
+	CHECK(s.cpu_us == 0 || s.cpu_us == USAGE_UNKNOWN);
+	CHECK_EQ(wait_for(start_in(cg, do_nothing)), 0);
+	cgroup_read_stats(cg, &s);
+	CHECK(s.cpu_us == USAGE_UNKNOWN || s.cpu_us < 30000);
+	give(h, cg);
+}
+
+TEST(limits_of_the_one_before_do_not_stay)
+{
+	CLEANUP(cgroup_host_freep) struct cgroup_host *h = open_divided_host();
+	struct limits tight = { .memory_bytes = 16 * MIB, .cpu_milli = 10, .pids = 1 };
+	struct cgroup_stats s;
+
+	struct cgroup *cg = take(h, "box");
+	CHECK_EQ(cgroup_set_limits(cg, &tight, NULL), 0);
+	give(h, cg);
+	cg = take(h, "other");
+	CHECK_STR(cg->name, "box");
+	uint64_t began = clock_monotonic_ns();
+	CHECK_EQ(wait_for(start_in(cg, burn)), 0);
+	CHECK(clock_monotonic_ns() - began < 1000000000); /* with the old limit, ten seconds */
+	CHECK_EQ(wait_for(start_in(cg, fork_two)), 0);
+	cgroup_read_stats(cg, &s);
+	CHECK(s.pids_max_hits == USAGE_UNKNOWN || s.pids_max_hits == 0);
+	give(h, cg);
+}
+
+TEST(what_shows_that_it_was_used_is_not_kept)
+{
+	CLEANUP(cgroup_host_freep) struct cgroup_host *h = open_divided_host();
+	struct cgroup_stats s;
+
+	struct cgroup *cg = take(h, "box");
+	CHECK_EQ(wait_for(start_in(cg, fork_two)), 0);
+	cgroup_read_stats(cg, &s);
+	give(h, cg);
+	if (s.pids_peak == USAGE_UNKNOWN)
+		SKIP("the kernel does not say how many processes there were");
+	CHECK_EQ(s.pids_peak, 3);
+	CHECK_EQ(h->n_kept, 0);
+}
+
+TEST(one_that_is_in_use_is_not_given)
+{
+	CLEANUP(cgroup_host_freep) struct cgroup_host *h = open_divided_host();
+	struct cgroup *cg = take(h, "box");
+
+	pid_t pid = start_in(cg, fork_two);
+	pause_ms(10);
+	CHECK_EQ(cgroup_give(h, cg), -EBUSY);
+	CHECK_EQ(cgroup_set_limits(cg, &wide, NULL), 0); /* it is whole */
+	CHECK_EQ(wait_for(pid), 0);
+	give(h, cg);
+}
+
+TEST(nothing_is_left_of_those_kept)
+{
+	struct cgroup_host *h = open_divided_host();
+	char name[CGROUP_NAME_MAX + 1];
+
+	(void)snprintf(name, sizeof(name), "%s", h->name);
+	struct cgroup *a = take(h, "a");
+	struct cgroup *b = take(h, "b");
+	give(h, a);
+	give(h, b);
+	CHECK_EQ(h->n_kept, 2);
+	CHECK(has_group(name));
+	cgroup_host_free(h);
+	CHECK(!has_group(name));
+}
+
+TESTS(UNIT(a_group_is_used_again_and_counts_anew), UNIT(limits_of_the_one_before_do_not_stay),
+	UNIT(what_shows_that_it_was_used_is_not_kept), UNIT(one_that_is_in_use_is_not_given),
+	UNIT(nothing_is_left_of_those_kept))
