@@ -20,7 +20,9 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "box/assemble.h"
+#include "box/bind.h"
 #include "box/clone.h"
+#include "box/etc.h"
 
 /* Directories of the host image; what is not listed does not exist in the box.
  * /var/tmp is a link to /tmp, since programs want it and it must be capped. */
@@ -81,41 +83,6 @@ static const struct {
 	{ "etc/shells", "/bin/sh\n/bin/bash\n" },
 };
 
-/* What programs under /usr expect of /etc and which holds no secret. A name is
- * bound when the host has it. */
-static const char *const host_etc[] = {
-	"alternatives",
-	"ld.so.cache",
-	"ld.so.conf",
-	"ld.so.conf.d",
-	"ssl/certs",
-	"ssl/openssl.cnf",
-	"fonts",
-	"localtime",
-	"mime.types",
-	"services",
-	"protocols",
-	"matplotlibrc",
-	"magic",
-	"magic.mime",
-	"java-17-openjdk",
-	"java-21-openjdk",
-	"java-25-openjdk",
-	"perl",
-	"python3",
-	"python3.11",
-	"python3.13",
-	"terminfo",
-	"inputrc",
-	"bash.bashrc",
-	"ImageMagick-6",
-	"ImageMagick-7",
-	"R",
-	"erlang",
-	"lua",
-	"papersize",
-};
-
 static const struct device {
 	const char *name;
 	unsigned major;
@@ -140,6 +107,9 @@ static const struct {
 	{ "stderr", "/proc/self/fd/2" },
 };
 
+/* Twice what etc.h copies into it at most. */
+#define TMPFS_SIZE "4m"
+
 static int make_tmpfs(const char *options_mode, int *ret, struct err *err)
 {
 	AUTO_FD fs = (int)syscall(SYS_fsopen, "tmpfs", FSOPEN_CLOEXEC);
@@ -147,7 +117,7 @@ static int make_tmpfs(const char *options_mode, int *ret, struct err *err)
 	if (fs < 0)
 		return err_errno(err, "open a tmpfs");
 	if (syscall(SYS_fsconfig, fs, FSCONFIG_SET_STRING, "mode", options_mode, 0) < 0 ||
-		syscall(SYS_fsconfig, fs, FSCONFIG_SET_STRING, "size", "4m", 0) < 0 ||
+		syscall(SYS_fsconfig, fs, FSCONFIG_SET_STRING, "size", TMPFS_SIZE, 0) < 0 ||
 		syscall(SYS_fsconfig, fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
 		return err_errno(err, "configure a tmpfs");
 	int mount = (int)syscall(SYS_fsmount, fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID);
@@ -155,41 +125,6 @@ static int make_tmpfs(const char *options_mode, int *ret, struct err *err)
 		return err_errno(err, "make a tmpfs");
 	*ret = mount;
 	return 0;
-}
-
-static int attach(int mount_fd, int dir_fd, const char *path, struct err *err)
-{
-	if (syscall(SYS_move_mount, mount_fd, "", dir_fd, path, MOVE_MOUNT_F_EMPTY_PATH) < 0)
-		return err_errno(err, "mount on /%s", path);
-	return 0;
-}
-
-/* A detached read-only copy of a mount tree. */
-static int clone_tree(int dir_fd, const char *path, uint64_t attributes, int *ret, struct err *err)
-{
-	struct mount_attr attr = { .attr_set = attributes };
-	unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE;
-
-	if (!path[0])
-		flags |= AT_EMPTY_PATH;
-	AUTO_FD tree = (int)syscall(SYS_open_tree, dir_fd, path, flags);
-	if (tree < 0)
-		return err_errno(err, "open the tree %s", path);
-	if (syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr,
-		    sizeof(attr)) < 0)
-		return err_errno(err, "protect the tree %s", path);
-	*ret = take_fd(&tree);
-	return 0;
-}
-
-#define READ_ONLY (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
-
-static int bind_read_only(const char *from, int dir_fd, const char *path, struct err *err)
-{
-	AUTO_FD tree = -1;
-	int r = clone_tree(AT_FDCWD, from, READ_ONLY, &tree, err);
-
-	return r < 0 ? r : attach(tree, dir_fd, path, err);
 }
 
 static int write_file(int dir_fd, const char *path, const char *text, struct err *err)
@@ -227,33 +162,7 @@ static int add_host_tops(int dir_fd, struct err *err)
 	return 0;
 }
 
-/* An empty thing of the same kind as `from`, to mount it on. */
-static int make_mount_point(int dir_fd, const char *path, mode_t kind, struct err *err)
-{
-	if (S_ISDIR(kind))
-		return mkdirat(dir_fd, path, 0755) < 0 ? err_errno(err, "make /%s", path) : 0;
-	return write_file(dir_fd, path, "", err);
-}
-
-static int add_host_etc(int dir_fd, struct err *err)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(host_etc); i++) {
-		struct stat st;
-		char from[64];
-
-		(void)snprintf(from, sizeof(from), "/etc/%s", host_etc[i]);
-		if (stat(from, &st) < 0 || (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode)))
-			continue;
-		int r = make_mount_point(dir_fd, from + 1, st.st_mode, err);
-		if (r == 0)
-			r = bind_read_only(from, dir_fd, from + 1, err);
-		if (r < 0)
-			return r;
-	}
-	return 0;
-}
-
-static int fill_host(int dir_fd, struct err *err)
+static int fill_host(int dir_fd, bool privileged, struct err *err)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(host_dirs); i++) {
 		if (mkdirat(dir_fd, host_dirs[i].path, host_dirs[i].mode) < 0)
@@ -271,7 +180,7 @@ static int fill_host(int dir_fd, struct err *err)
 	int r = bind_read_only("/usr", dir_fd, "usr", err);
 	if (r == 0)
 		r = add_host_tops(dir_fd, err);
-	return r < 0 ? r : add_host_etc(dir_fd, err);
+	return r < 0 ? r : etc_add(dir_fd, privileged, err);
 }
 
 /* Read-only holds for the node, its owner and mode, not for what is written into it. */
@@ -293,8 +202,8 @@ static int add_device(int dev_fd, const struct device *d, bool privileged, struc
 	(void)snprintf(from, sizeof(from), "/dev/%s", d->name);
 	int r = write_file(dev_fd, d->name, "", err);
 	if (r == 0)
-		r = clone_tree(AT_FDCWD, from, DEVICE, &tree, err);
-	return r < 0 ? r : attach(tree, dev_fd, d->name, err);
+		r = bind_clone(AT_FDCWD, from, DEVICE, &tree, err);
+	return r < 0 ? r : bind_attach(tree, dev_fd, d->name, err);
 }
 
 static int fill_dev(int dev_fd, bool privileged, struct err *err)
@@ -329,7 +238,7 @@ static int add_dev(int root_fd, bool privileged, struct err *err)
 
 	/* Attached first: mounts can be put only on what is in the namespace. */
 	if (r == 0)
-		r = attach(dev, root_fd, "dev", err);
+		r = bind_attach(dev, root_fd, "dev", err);
 	if (r == 0)
 		r = fill_dev(dev, privileged, err);
 	return r < 0 ? r : make_read_only(dev, err);
@@ -343,9 +252,9 @@ static int mount_root(const struct root_source *s, int image_tree, int *ret_fd, 
 	int r = is_host ? make_tmpfs("0755", &tree, err) : 0;
 
 	if (r == 0)
-		r = attach(tree, AT_FDCWD, s->stage_dir, err);
+		r = bind_attach(tree, AT_FDCWD, s->stage_dir, err);
 	if (r == 0 && is_host)
-		r = fill_host(tree, err);
+		r = fill_host(tree, s->privileged, err);
 	if (r == 0)
 		r = add_dev(tree, s->privileged, err);
 	if (r == 0 && is_host)
@@ -400,7 +309,7 @@ static int assemble_in_child(const struct root_source *s, int *ret_ns_fd, struct
 	AUTO_FD tree = -1;
 
 	/* Cloned here: in the new namespace the descriptor is a stranger's mount. */
-	if (s->rootfs_fd >= 0 && clone_tree(s->rootfs_fd, "", READ_ONLY, &tree, err) < 0)
+	if (s->rootfs_fd >= 0 && bind_clone(s->rootfs_fd, "", BIND_READ_ONLY, &tree, err) < 0)
 		return err ? err->code : -EIO;
 	struct assembly a = { .source = s, .tree = tree };
 	return assemble_namespace(assemble_here, &a, ret_ns_fd, err);

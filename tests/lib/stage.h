@@ -3,6 +3,7 @@
  * process 1 of a real box, made from the host's own /usr. */
 #pragma once
 #include <sched.h>
+#include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,6 +30,18 @@ static inline _Noreturn void stage_wait(pid_t pid)
 {
 	(void)waitpid(pid, NULL, 0);
 	_exit(0);
+}
+
+/* Returns where mounts can be made that nobody else sees. A descriptor from before is
+ * one of a mount outside: nothing can be mounted on it. */
+static inline void stage_mounts(struct stage *s)
+{
+	struct err err = { 0 };
+
+	if (box_host_init(&s->host, NULL, 0, &err) < 0)
+		CHILD_SKIP(err.text);
+	CHILD_CHECK(unshare(CLONE_NEWNS) == 0);
+	CHILD_CHECK(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
 }
 
 static inline void stage_host(struct stage *s, const char *stage_dir)

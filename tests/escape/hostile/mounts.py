@@ -1,5 +1,6 @@
 """Part A: the file system of the box, its borders, and what lies behind them."""
 import ctypes
+import fcntl
 import mmap
 import os
 
@@ -39,6 +40,12 @@ def copy_over(path):
 
 def change_mode(path):
     os.chmod(path, 0o777)
+
+
+def lease(path):
+    """Who opens it then has to wait. It is for the owner, and needs no right to write."""
+    with open(path, "rb") as f:
+        fcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_WRLCK)
 
 
 def execute(path):
@@ -129,7 +136,9 @@ ATTACKS = {
        for p in SYSTEM_FILES},
     **{f"chmod_{slug(p)}": attack(change_mode, p, fails=("EROFS", "EPERM"),
                                   control=[FILE])
-       for p in ("/usr/bin/python3", "/", "/dev/null", "/proc/self/exe")},
+       for p in ("/usr/bin/python3", "/", "/dev/null", "/proc/self/exe", "/etc/ld.so.cache")},
+    **{f"lease_{slug(p)}": attack(lease, p, fails="EACCES", control=[FILE])
+       for p in ("/etc/ld.so.cache", "/usr/bin/env")},
 
     # Nothing new where nothing belongs.
     **{f"create_in_{slug(p)}": attack(create, f"{p.rstrip('/')}/belljar-x",
