@@ -5,7 +5,6 @@
 #include <net/if.h>
 #include <sched.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -81,13 +80,13 @@ static int bring_up_lo(struct err *err)
 /* What shows here, where we are; 0 when it does not fit. */
 static size_t look(char *text)
 {
+	AUTO_FD dir_fd = open("/proc/self/net", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	size_t size = 0;
 
+	if (dir_fd < 0)
+		return 0;
 	for (size_t i = 0; i < ARRAY_SIZE(shown); i++) {
-		char path[64];
-
-		(void)snprintf(path, sizeof(path), "/proc/self/net/%s", shown[i]);
-		ssize_t n = fd_read_text(AT_FDCWD, path, text + size, SHOWN_MAX - size);
+		ssize_t n = fd_read_text(dir_fd, shown[i], text + size, SHOWN_MAX - size);
 		if (n < 0 && n != -ENOENT)
 			return 0;
 		size += n > 0 ? (size_t)n : 0;
