@@ -48,13 +48,9 @@ int fd_write_full(int fd, const void *buf, size_t size)
 	return 0;
 }
 
-ssize_t fd_read_text(int dir_fd, const char *path, char *buf, size_t size)
+/* Of what was read, `n` bytes or a negative errno, make a text. */
+static ssize_t end_text(char *buf, ssize_t n, size_t size)
 {
-	AUTO_FD fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC);
-
-	if (fd < 0)
-		return -errno;
-	ssize_t n = fd_read_full(fd, buf, size);
 	if (n < 0)
 		return n;
 	if ((size_t)n == size)
@@ -63,6 +59,33 @@ ssize_t fd_read_text(int dir_fd, const char *path, char *buf, size_t size)
 		n--;
 	buf[n] = '\0';
 	return n;
+}
+
+ssize_t fd_read_text(int dir_fd, const char *path, char *buf, size_t size)
+{
+	AUTO_FD fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	return end_text(buf, fd_read_full(fd, buf, size), size);
+}
+
+ssize_t fd_reread_text(int fd, char *buf, size_t size)
+{
+	size_t done = 0;
+
+	while (done < size) {
+		ssize_t n = pread(fd, buf + done, size - done, (off_t)done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			break;
+		done += (size_t)n;
+	}
+	return end_text(buf, (ssize_t)done, size);
 }
 
 int fd_write_text(int dir_fd, const char *path, const char *text)
@@ -143,6 +166,9 @@ void fd_close_dirp(DIR **dir)
 	if (*dir)
 		(void)closedir(*dir);
 }
+
+/* One in that many descriptors may be held for speed. */
+#define SPARE_PART 16
 
 /* How many levels of a tree are held open at once, with two descriptors each. What
  * lies deeper is moved to the top of the tree and removed from there. */
@@ -262,4 +288,11 @@ void fd_raise_limit(void)
 		return;
 	limit.rlim_cur = limit.rlim_max;
 	(void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+size_t fd_count_spare(void)
+{
+	struct rlimit limit;
+
+	return getrlimit(RLIMIT_NOFILE, &limit) < 0 ? 0 : limit.rlim_cur / SPARE_PART;
 }

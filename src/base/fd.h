@@ -17,6 +17,9 @@ int fd_write_full(int fd, const void *buf, size_t size);
  * that does not fit is -EFBIG. */
 ssize_t fd_read_text(int dir_fd, const char *path, char *buf, size_t size);
 
+/* The same of an open file, from its beginning: those of the kernel then show what holds now. */
+ssize_t fd_reread_text(int fd, char *buf, size_t size);
+
 /* Write `text` to an existing file below `dir_fd` in one write, as kernel files
  * want it; 0 or a negative errno. */
 int fd_write_text(int dir_fd, const char *path, const char *text);
@@ -33,6 +36,9 @@ int fd_pipe(int *ret_read_fd, int *ret_write_fd);
 
 /* Let this process open as many descriptors as it may. */
 void fd_raise_limit(void);
+
+/* How many may stay open for nothing but speed: a small part of what it may open. */
+size_t fd_count_spare(void);
 
 /* The entries of the directory `dir_fd` from its first, by a descriptor of their own; NULL
  * with errno on failure. For CLEANUP(fd_close_dirp). */

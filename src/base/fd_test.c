@@ -94,6 +94,34 @@ TEST(text_is_trimmed_and_must_fit)
 	CHECK_EQ(fd_read_text(s.fd, ".", buf, sizeof(buf)), -EISDIR);
 }
 
+TEST(text_of_an_open_file_is_that_of_now)
+{
+	SCRATCH(s);
+	char buf[8] = "before";
+
+	scratch_write(s.fd, "file", "1\n");
+	AUTO_FD fd = openat(s.fd, "file", O_RDONLY | O_CLOEXEC);
+	CHECK_EQ(fd_reread_text(fd, buf, sizeof(buf)), 1);
+	CHECK_STR(buf, "1");
+	CHECK_EQ(fd_reread_text(fd, buf, sizeof(buf)), 1);
+	scratch_write(s.fd, "file", "1234567");
+	CHECK_EQ(fd_reread_text(fd, buf, sizeof(buf)), 7);
+	CHECK_STR(buf, "1234567");
+	scratch_write(s.fd, "file", "12345678");
+	CHECK_EQ(fd_reread_text(fd, buf, sizeof(buf)), -EFBIG);
+	CHECK_EQ(fd_reread_text(-1, buf, sizeof(buf)), -EBADF);
+	CHECK_EQ(fd_reread_text(s.fd, buf, sizeof(buf)), -EISDIR);
+}
+
+TEST(a_small_part_of_all_descriptors_is_spare)
+{
+	struct rlimit limit;
+
+	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	CHECK(fd_count_spare() <= limit.rlim_cur / 10);
+	CHECK(limit.rlim_cur < 1024 || fd_count_spare() >= 32);
+}
+
 TEST(text_is_written_to_files_that_are_there)
 {
 	SCRATCH(s);
@@ -264,7 +292,9 @@ TEST(what_is_mounted_inside_is_not_entered)
 
 TESTS(UNIT(a_pipe_carries_all_or_ends), UNIT(nonblock_goes_on_and_off),
 	UNIT(a_directory_is_read_from_its_first_entry_each_time),
-	UNIT(text_is_trimmed_and_must_fit), UNIT(text_is_written_to_files_that_are_there),
-	UNIT(a_whole_file_is_read_up_to_the_limit), UNIT(a_tree_that_never_was_is_gone),
-	UNIT(links_are_removed_and_not_followed), UNIT(depth_is_no_obstacle),
-	UNIT(closed_and_readonly_directories_go_too), UNIT(what_is_mounted_inside_is_not_entered))
+	UNIT(text_is_trimmed_and_must_fit), UNIT(text_of_an_open_file_is_that_of_now),
+	UNIT(a_small_part_of_all_descriptors_is_spare),
+	UNIT(text_is_written_to_files_that_are_there), UNIT(a_whole_file_is_read_up_to_the_limit),
+	UNIT(a_tree_that_never_was_is_gone), UNIT(links_are_removed_and_not_followed),
+	UNIT(depth_is_no_obstacle), UNIT(closed_and_readonly_directories_go_too),
+	UNIT(what_is_mounted_inside_is_not_entered))

@@ -17,21 +17,30 @@
 #define CPU_MILLI_MIN (1000u * 1000 / CPU_PERIOD_US)
 #define CPU_MILLI_MAX UINT64_C(1000000000)
 
-static int open_join(struct cgroup *cg, const struct cgroup_tree *t, struct err *err)
+/* In that of memory it is never kept, see cgroup_give(). */
+static bool is_kept_in(const struct cgroup_tree *t)
 {
-	char path[CGROUP_NAME_MAX + 16];
-	const char *file = t->ops->join_file;
+	return !(t->controllers & CONTROLLER_BIT(CONTROLLER_MEMORY));
+}
 
+/* By which it is entered, in the hierarchy `i`. */
+static int *get_entrance(struct cgroup *cg, size_t i)
+{
+	return cg->host->trees[i].ops->join_file ? &cg->join_fds[i] : &cg->clone_fd;
+}
+
+static int open_entrance(struct cgroup *cg, size_t i, struct err *err)
+{
+	const struct cgroup_tree *t = &cg->host->trees[i];
+	const char *file = t->ops->join_file;
+	int *fd = get_entrance(cg, i);
+	char path[CGROUP_NAME_MAX + 16];
+
+	if (*fd >= 0)
+		return 0;
 	(void)snprintf(path, sizeof(path), "%s/%s", cg->name, file ? file : "");
-	if (!file) {
-		cg->clone_fd = openat(t->parent_fd, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-		return cg->clone_fd < 0 ? err_errno(err, "open control group '%s'", cg->name) : 0;
-	}
-	int fd = openat(t->parent_fd, path, O_WRONLY | O_CLOEXEC);
-	if (fd < 0)
-		return err_errno(err, "open %s of control group '%s'", file, cg->name);
-	cg->join_fds[cg->n_join++] = fd;
-	return 0;
+	*fd = openat(t->parent_fd, path, (file ? O_WRONLY : O_PATH | O_DIRECTORY) | O_CLOEXEC);
+	return *fd < 0 ? err_errno(err, "open control group '%s'", path) : 0;
 }
 
 static int open_event(struct cgroup *cg, const struct cgroup_tree *t, struct err *err)
@@ -50,7 +59,7 @@ static int open_event(struct cgroup *cg, const struct cgroup_tree *t, struct err
 int cgroup_open_files(struct cgroup *cg, struct err *err)
 {
 	for (size_t i = 0; i < cg->host->n_trees; i++) {
-		int r = open_join(cg, &cg->host->trees[i], err);
+		int r = open_entrance(cg, i, err);
 
 		if (r >= 0)
 			r = open_event(cg, &cg->host->trees[i], err);
@@ -74,7 +83,23 @@ static int make_dirs(const struct cgroup_host *h, const char *name, struct err *
 	return 0;
 }
 
-int cgroup_new(const struct cgroup_host *h, const char *name, struct cgroup **ret, struct err *err)
+static struct cgroup *new_closed(struct cgroup_host *h, const char *name)
+{
+	struct cgroup *cg = xnew(struct cgroup);
+
+	cg->host = h;
+	(void)snprintf(cg->name, sizeof(cg->name), "%s", name);
+	cg->clone_fd = -1;
+	cg->event_fd = -1;
+	for (size_t i = 0; i < CGROUP_TREES_MAX; i++) {
+		cg->join_fds[i] = -1;
+		for (size_t k = 0; k < CGROUP_GAUGES_MAX; k++)
+			cg->gauge_fds[i][k] = -1;
+	}
+	return cg;
+}
+
+int cgroup_new(struct cgroup_host *h, const char *name, struct cgroup **ret, struct err *err)
 {
 	int r = cgroup_check_name(name, err);
 	if (r < 0)
@@ -83,11 +108,7 @@ int cgroup_new(const struct cgroup_host *h, const char *name, struct cgroup **re
 	if (r < 0)
 		return r;
 
-	CLEANUP(cgroup_freep) struct cgroup *cg = xnew(struct cgroup);
-	cg->host = h;
-	(void)snprintf(cg->name, sizeof(cg->name), "%s", name);
-	cg->clone_fd = -1;
-	cg->event_fd = -1;
+	CLEANUP(cgroup_freep) struct cgroup *cg = new_closed(h, name);
 	r = cgroup_open_files(cg, err);
 	if (r < 0) {
 		(void)cgroup_remove(cg);
@@ -107,7 +128,13 @@ void cgroup_free(struct cgroup *cg)
 {
 	if (!cg)
 		return;
+	if (cg->is_held)
+		cg->host->n_held--;
+	cg->is_held = false;
 	cgroup_close_files(cg);
+	for (size_t i = 0; i < CGROUP_TREES_MAX; i++)
+		for (size_t k = 0; k < CGROUP_GAUGES_MAX; k++)
+			close_fdp(&cg->gauge_fds[i][k]);
 	free(cg);
 }
 
@@ -133,15 +160,36 @@ static bool needs_quota(const struct cgroup *cg, const struct limits *limits)
 	return cg->has_quota || cg->host->cpu_milli == 0 || limits->cpu_milli < cg->host->cpu_milli;
 }
 
+/* The controllers that hold the group to these limits already. */
+static uint32_t find_spared(const struct cgroup *cg, const struct limits *limits)
+{
+	uint32_t spared = 0;
+
+	if (!cg->has_quota || cg->cpu_milli == limits->cpu_milli)
+		spared |= CONTROLLER_BIT(CONTROLLER_CPU);
+	if (cg->pids == limits->pids)
+		spared |= CONTROLLER_BIT(CONTROLLER_PIDS);
+	return spared;
+}
+
 int cgroup_set_limits(struct cgroup *cg, const struct limits *limits, struct err *err)
 {
 	int r = check_limits(limits, err);
 
+	if (r < 0)
+		return r;
 	cg->has_quota = needs_quota(cg, limits);
-	uint32_t spared = cg->has_quota ? 0 : CONTROLLER_BIT(CONTROLLER_CPU);
-	for (size_t i = 0; r >= 0 && i < cg->host->n_trees; i++)
+	uint32_t spared = find_spared(cg, limits);
+	cg->cpu_milli = 0;
+	cg->pids = 0;
+	for (size_t i = 0; i < cg->host->n_trees; i++) {
 		r = cgroup_tree_set_limits(&cg->host->trees[i], cg->name, limits, spared, err);
-	return r;
+		if (r < 0)
+			return r;
+	}
+	cg->cpu_milli = limits->cpu_milli;
+	cg->pids = limits->pids;
+	return 0;
 }
 
 int cgroup_clone_fd(const struct cgroup *cg)
@@ -152,12 +200,14 @@ int cgroup_clone_fd(const struct cgroup *cg)
 size_t cgroup_join_fds(const struct cgroup *cg, const int **ret)
 {
 	*ret = cg->join_fds;
-	return cg->n_join;
+	return cg->host->n_trees;
 }
 
 int cgroup_join(const int *fds, size_t n, struct err *err)
 {
 	for (size_t i = 0; i < n; i++) {
+		if (fds[i] < 0)
+			continue;
 		if (write(fds[i], "0", 1) != 1)
 			return err_errno(err, "join control group");
 		(void)close(fds[i]);
@@ -167,9 +217,9 @@ int cgroup_join(const int *fds, size_t n, struct err *err)
 
 void cgroup_close_join(struct cgroup *cg)
 {
-	while (cg->n_join > 0)
-		close_fdp(&cg->join_fds[--cg->n_join]);
-	close_fdp(&cg->clone_fd);
+	for (size_t i = 0; i < cg->host->n_trees; i++)
+		if (!cg->is_held || !is_kept_in(&cg->host->trees[i]))
+			close_fdp(get_entrance(cg, i));
 }
 
 int cgroup_event_fd(const struct cgroup *cg)
@@ -187,14 +237,30 @@ bool cgroup_ack_event(const struct cgroup *cg)
 	return cg->event_ops && cg->event_ops->ack_event(cg->event_fd);
 }
 
-void cgroup_read_stats(const struct cgroup *cg, struct cgroup_stats *ret)
+static void read_stats(struct cgroup *cg, bool only_kept, struct cgroup_stats *ret)
 {
 	*ret = (struct cgroup_stats){ USAGE_UNKNOWN, USAGE_UNKNOWN, USAGE_UNKNOWN, USAGE_UNKNOWN,
 		USAGE_UNKNOWN };
-	for (size_t i = 0; i < cg->host->n_trees; i++)
-		cgroup_tree_read_stats(&cg->host->trees[i], cg->name, ret);
+	for (size_t i = 0; i < cg->host->n_trees; i++) {
+		const struct cgroup_tree *t = &cg->host->trees[i];
+		bool is_kept = is_kept_in(t);
+
+		if (is_kept || !only_kept)
+			cgroup_tree_read_stats(
+				t, cg->name, is_kept && cg->is_held ? cg->gauge_fds[i] : NULL, ret);
+	}
 	if (ret->cpu_us != USAGE_UNKNOWN)
 		ret->cpu_us -= cg->cpu_before_us;
+}
+
+void cgroup_read_stats(struct cgroup *cg, struct cgroup_stats *ret)
+{
+	read_stats(cg, false, ret);
+}
+
+void cgroup_read_kept_stats(struct cgroup *cg, struct cgroup_stats *ret)
+{
+	read_stats(cg, true, ret);
 }
 
 /* Where all processes of a group are listed; any hierarchy does, but that of pids
@@ -207,7 +273,7 @@ static const struct cgroup_tree *find_listing(const struct cgroup_host *h)
 	return h->n_trees > 0 ? &h->trees[0] : NULL;
 }
 
-int cgroup_kill(const struct cgroup *cg)
+int cgroup_kill(struct cgroup *cg)
 {
 	const struct cgroup_host *h = cg->host;
 	char path[CGROUP_NAME_MAX + 16];
@@ -224,6 +290,7 @@ int cgroup_kill(const struct cgroup *cg)
 	AUTO_FD fd = openat(t->parent_fd, cg->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENOENT ? 0 : -errno;
+	cg->pids = 0;
 	(void)fd_write_text(fd, "pids.max", "0");
 	return cgroup_kill_listed(fd);
 }

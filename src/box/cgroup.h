@@ -54,7 +54,7 @@ const char *cgroup_host_describe(const struct cgroup_host *h);
 
 /* Make one empty group without limits. 0; -EEXIST when there is such a group;
  * -EINVAL for a bad name. On failure nothing is left behind. */
-int cgroup_new(const struct cgroup_host *h, const char *name, struct cgroup **ret, struct err *err);
+int cgroup_new(struct cgroup_host *h, const char *name, struct cgroup **ret, struct err *err);
 
 /* Release memory and descriptors; the directories stay unless cgroup_remove()
  * took them away. NULL is allowed. */
@@ -68,7 +68,7 @@ int cgroup_set_limits(struct cgroup *cg, const struct limits *limits, struct err
 /* For CLONE_INTO_CGROUP; -1 where there is no v2 hierarchy. Borrowed. */
 int cgroup_clone_fd(const struct cgroup *cg);
 
-/* What the child must hand to cgroup_join(), possibly nothing. Borrowed. */
+/* What the child must hand to cgroup_join(), possibly nothing; some may be -1. Borrowed. */
 size_t cgroup_join_fds(const struct cgroup *cg, const int **ret);
 
 /* In the child, single-threaded still: enter the groups behind `fds` and close
@@ -76,7 +76,8 @@ size_t cgroup_join_fds(const struct cgroup *cg, const int **ret);
  * allocates nothing. 0 or a negative errno. */
 int cgroup_join(const int *fds, size_t n, struct err *err);
 
-/* In the parent, once the child was born: close what only it needed. */
+/* In the parent, once the child was born: close what only it needed, but for what the next one
+ * that takes the group will need again. */
 void cgroup_close_join(struct cgroup *cg);
 
 /* For epoll, together with cgroup_event_mask(): something happened at the memory
@@ -98,12 +99,12 @@ struct cgroup_stats {
 	uint64_t pids_max_hits; /* how often the limit of processes refused one */
 };
 
-void cgroup_read_stats(const struct cgroup *cg, struct cgroup_stats *ret);
+void cgroup_read_stats(struct cgroup *cg, struct cgroup_stats *ret);
 
 /* Send SIGKILL to every process of the group, also to those being forked. 0 once
  * all of them are dying or gone; -EAGAIN when it must be tried again. Where there
  * is no cgroup.kill, the group can not fork afterwards. */
-int cgroup_kill(const struct cgroup *cg);
+int cgroup_kill(struct cgroup *cg);
 
 /* Take the directories away. 0; -EBUSY when a process is still there or has only
  * just gone: it must be tried again a little later. */

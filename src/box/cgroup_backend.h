@@ -31,6 +31,9 @@ enum controller {
 /* One hierarchy each for memory, pids, cpu and cpuacct, and the unified one. */
 #define CGROUP_TREES_MAX 5
 
+/* Rows of the table of gauges of any version. */
+#define CGROUP_GAUGES_MAX 5
+
 /* Period over which processor time is shared out; 100 ms is the kernel's own. */
 #define CPU_PERIOD_US 100000
 
@@ -111,17 +114,22 @@ struct cgroup_host {
 	uint64_t cpu_milli;  /* all that the machine can ever have; 0: not known */
 	struct cgroup *kept; /* for cgroup_take() */
 	size_t n_kept;
+	size_t n_held; /* groups whose files stay open */
+	size_t held_max;
 };
 
 struct cgroup {
-	const struct cgroup_host *host;
+	struct cgroup_host *host;
 	char name[CGROUP_NAME_MAX + 1];
 	int clone_fd;
 	int event_fd;
 	const struct cgroup_ops *event_ops; /* of the hierarchy that has memory */
-	int join_fds[CGROUP_TREES_MAX];
-	size_t n_join;
-	bool has_quota;         /* of processor time */
+	int join_fds[CGROUP_TREES_MAX];     /* by hierarchy; -1 where there is none */
+	int gauge_fds[CGROUP_TREES_MAX][CGROUP_GAUGES_MAX];
+	bool is_held;       /* files of hierarchies in which it is kept stay open */
+	bool has_quota;     /* of processor time */
+	uint64_t cpu_milli; /* the limits set last; 0: not known */
+	uint64_t pids;
 	uint64_t cpu_before_us; /* used by those that had the group before */
 	struct cgroup *next;    /* of those kept */
 };
@@ -130,6 +138,12 @@ struct cgroup {
  * open. */
 int cgroup_open_files(struct cgroup *cg, struct err *err);
 void cgroup_close_files(struct cgroup *cg);
+
+/* Like cgroup_read_stats(), but from the hierarchies in which a group is kept. */
+void cgroup_read_kept_stats(struct cgroup *cg, struct cgroup_stats *ret);
+
+/* Of how many groups files may stay open. */
+size_t cgroup_count_held_max(void);
 
 /* Remove the groups that wait for being used again. */
 void cgroup_drop_kept(struct cgroup_host *h);
@@ -181,8 +195,11 @@ void cgroup_tree_probe(struct cgroup_tree *t, const char *name, const struct lim
 /* The number behind `key` in lines of "word number", which are taken apart, or
  * the only one when `key` is NULL; 0 or a negative errno. */
 int cgroup_parse_gauge(char *text, const char *key, uint64_t *ret);
-void cgroup_tree_read_stats(
-	const struct cgroup_tree *t, const char *name, struct cgroup_stats *ret);
+
+/* Fill in what this hierarchy says. `held_fds` has a place for each of its gauges, -1 until it is
+ * opened, which the caller closes; NULL: nothing stays open. */
+void cgroup_tree_read_stats(const struct cgroup_tree *t, const char *name,
+	int held_fds[CGROUP_GAUGES_MAX], struct cgroup_stats *ret);
 
 /* SIGKILL for every process listed in `dir_fd`/cgroup.procs; 0 when there is none
  * that has not been sent it, else -EAGAIN. -EDEADLK when we are among them. */

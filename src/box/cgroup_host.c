@@ -193,6 +193,7 @@ int cgroup_host_open(struct cgroup_host **ret, const char *name, struct err *err
 			return r;
 	}
 	h->facets = sum_facets(h);
+	h->held_max = cgroup_count_held_max();
 	h->cpu_milli = (uint64_t)get_nprocs_conf() * 1000;
 	*ret = TAKE(h);
 	return 0;

@@ -1,19 +1,28 @@
 /* Groups that are used again. Where each controller has a hierarchy of its own, making and
  * removing a group in all of them costs a box more than most of its other parts. That of
  * memory must be made anew, since pages stay charged to it; the others hold nothing but counters,
- * so they are kept when these show nothing that another box would not show by itself. */
+ * so they are kept when these show nothing that another box would not show by itself.
+ *
+ * Files of some of them stay open, too, from the first time they are given until they are
+ * removed: to open and close them would cost more than all that is read and written there. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/fd.h"
 #include "base/str.h"
 #include "box/cgroup_backend.h"
 #include "ipc/result.h"
 
 /* More than that many boxes rarely end at once. */
 #define KEPT_MAX 32u
+
+/* Of that many groups files stay open, each of which is copied whenever a box is made; and so many
+ * it takes for one: three to enter it, and three counters. */
+#define HELD_MAX 16u
+#define HELD_FDS 6u
 
 /* Its init and its command: no box that ran had fewer processes at once. */
 #define PIDS_PEAK_MIN 2u
@@ -51,6 +60,21 @@ int cgroup_take(struct cgroup_host *h, const char *name, struct cgroup **ret, st
 	return 0;
 }
 
+size_t cgroup_count_held_max(void)
+{
+	size_t n = fd_count_spare() / HELD_FDS;
+
+	return n < HELD_MAX ? n : HELD_MAX;
+}
+
+static void hold_files(struct cgroup *cg)
+{
+	if (cg->is_held || cg->host->n_held >= cg->host->held_max)
+		return;
+	cg->is_held = true;
+	cg->host->n_held++;
+}
+
 static bool is_at_most(uint64_t value, uint64_t max)
 {
 	return value == USAGE_UNKNOWN || value <= max;
@@ -63,7 +87,7 @@ static bool can_be_kept(struct cgroup *cg)
 	struct cgroup_stats stats;
 
 	cg->cpu_before_us = 0;
-	cgroup_read_stats(cg, &stats);
+	cgroup_read_kept_stats(cg, &stats);
 	if (stats.cpu_us != USAGE_UNKNOWN)
 		cg->cpu_before_us = stats.cpu_us;
 	return is_at_most(stats.pids_peak, PIDS_PEAK_MIN) && is_at_most(stats.pids_max_hits, 0);
@@ -80,6 +104,7 @@ int cgroup_give(struct cgroup_host *h, struct cgroup *cg)
 		if (unlinkat(memory->parent_fd, cg->name, AT_REMOVEDIR) < 0 && errno != ENOENT)
 			return -errno;
 		cgroup_close_files(cg);
+		hold_files(cg);
 		if (h->n_kept < KEPT_MAX && can_be_kept(cg)) {
 			cg->next = h->kept;
 			h->kept = cg;

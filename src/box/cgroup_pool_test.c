@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "box/cgroup_sample.h"
 #include "ipc/result.h"
+#include "lib/scratch.h"
 
 #define BURN_NS UINT64_C(100000000)
 
@@ -143,6 +144,83 @@ TEST(nothing_is_left_of_those_kept)
 	CHECK(!has_group(name));
 }
 
+TEST(files_stay_open_as_long_as_a_group_is_used_again)
+{
+	CLEANUP(cgroup_host_freep) struct cgroup_host *h = open_divided_host();
+	size_t n_before = scratch_count_fds();
+	struct cgroup_stats s;
+
+	give(h, take(h, "box"));
+	size_t n_given = scratch_count_fds();
+	CHECK_EQ(h->n_held, 1);
+	for (int i = 0; i < 3; i++) {
+		struct cgroup *cg = take(h, "other");
+
+		CHECK_EQ(wait_for(start_in(cg, do_nothing)), 0);
+		cgroup_close_join(cg);
+		cgroup_read_stats(cg, &s);
+		CHECK(scratch_count_fds() > n_given);
+		give(h, cg);
+		if (i == 0)
+			n_given = scratch_count_fds(); /* by now, all that are needed */
+		CHECK(n_given <= n_before + 6);
+		CHECK_EQ(scratch_count_fds(), n_given);
+	}
+	cgroup_drop_kept(h);
+	CHECK_EQ(h->n_held, 0);
+	CHECK_EQ(scratch_count_fds(), n_before);
+}
+
+TEST(files_that_stayed_open_show_what_is_so_now)
+{
+	CLEANUP(cgroup_host_freep) struct cgroup_host *h = open_divided_host();
+	struct cgroup_stats s;
+
+	give(h, take(h, "box"));
+	struct cgroup *cg = take(h, "other");
+	CHECK(cg->is_held);
+	cgroup_read_stats(cg, &s);
+	CHECK(s.cpu_us == 0 || s.cpu_us == USAGE_UNKNOWN);
+	CHECK(s.pids_peak == 0 || s.pids_peak == USAGE_UNKNOWN);
+	CHECK_EQ(wait_for(start_in(cg, burn)), 0);
+	cgroup_read_stats(cg, &s);
+	CHECK(s.cpu_us > 30000); /* as USAGE_UNKNOWN is, too */
+	CHECK(s.pids_peak == 1 || s.pids_peak == USAGE_UNKNOWN);
+	CHECK_EQ(wait_for(start_in(cg, fork_two)), 0);
+	cgroup_read_stats(cg, &s);
+	CHECK(s.pids_peak == 3 || s.pids_peak == USAGE_UNKNOWN);
+	give(h, cg);
+	CHECK_EQ(h->n_kept, s.pids_peak == USAGE_UNKNOWN ? 1 : 0);
+}
+
+TEST(files_of_a_few_groups_only_stay_open)
+{
+	CLEANUP(cgroup_host_freep) struct cgroup_host *h = open_divided_host();
+	size_t n_before = scratch_count_fds();
+	struct cgroup *groups[3] = { take(h, "a"), take(h, "b"), take(h, "c") };
+
+	CHECK(h->held_max > 0);
+	h->held_max = 2;
+	for (size_t i = 0; i < ARRAY_SIZE(groups); i++)
+		give(h, groups[i]);
+	CHECK_EQ(h->n_kept, 3);
+	CHECK_EQ(h->n_held, 2);
+	for (size_t i = 0; i < ARRAY_SIZE(groups); i++) {
+		groups[i] = take(h, "other");
+		CHECK_EQ(wait_for(start_in(groups[i], do_nothing)), 0);
+		cgroup_close_join(groups[i]);
+	}
+	CHECK_EQ(h->n_held, 2);
+	for (size_t i = 0; i < ARRAY_SIZE(groups); i++)
+		give(h, groups[i]);
+	CHECK(scratch_count_fds() <= n_before + 2 * 6);
+	cgroup_drop_kept(h);
+	CHECK_EQ(h->n_held, 0);
+	CHECK_EQ(scratch_count_fds(), n_before);
+}
+
 TESTS(UNIT(a_group_is_used_again_and_counts_anew), UNIT(limits_of_the_one_before_do_not_stay),
 	UNIT(what_shows_that_it_was_used_is_not_kept), UNIT(one_that_is_in_use_is_not_given),
-	UNIT(nothing_is_left_of_those_kept))
+	UNIT(nothing_is_left_of_those_kept), UNIT(files_stay_open_as_long_as_a_group_is_used_again),
+	UNIT(files_that_stayed_open_show_what_is_so_now),
+	UNIT(files_of_a_few_groups_only_stay_open))

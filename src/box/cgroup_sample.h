@@ -55,7 +55,7 @@ static inline struct cgroup_host *open_host_with(enum facet facet)
 	return h;
 }
 
-static inline struct cgroup *make_group(const struct cgroup_host *h, const struct limits *limits)
+static inline struct cgroup *make_group(struct cgroup_host *h, const struct limits *limits)
 {
 	struct cgroup *cg = NULL;
 	struct err err = { 0 };

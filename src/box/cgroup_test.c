@@ -144,6 +144,54 @@ TEST(limits_go_down_and_up_again)
 	remove_group(cg);
 }
 
+static void put_pids(const struct cgroup *cg, const char *text)
+{
+	char path[CGROUP_NAME_MAX + 16];
+
+	(void)snprintf(path, sizeof(path), "%s/pids.max", cg->name);
+	for (size_t i = 0; i < cg->host->n_trees; i++)
+		if (cg->host->trees[i].controllers & CONTROLLER_BIT(CONTROLLER_PIDS))
+			CHECK_EQ(fd_write_text(cg->host->trees[i].parent_fd, path, text), 0);
+}
+
+static uint64_t get_pids(const struct cgroup *cg)
+{
+	char path[CGROUP_NAME_MAX + 16];
+	char text[32];
+	uint64_t n = 0;
+
+	(void)snprintf(path, sizeof(path), "%s/pids.max", cg->name);
+	for (size_t i = 0; i < cg->host->n_trees; i++)
+		if (cg->host->trees[i].controllers & CONTROLLER_BIT(CONTROLLER_PIDS)) {
+			CHECK(fd_read_text(cg->host->trees[i].parent_fd, path, text, sizeof(text)) >
+				0);
+			CHECK_EQ(str_parse_u64(text, UINT64_MAX, &n), 0);
+		}
+	return n;
+}
+
+TEST(what_a_limit_is_already_is_not_written_again)
+{
+	CLEANUP(cgroup_host_freep) struct cgroup_host *h = open_host_with(FACET_PIDS);
+	struct cgroup *cg = make_group(h, &wide);
+	struct limits bad = wide;
+	struct limits other = wide;
+
+	put_pids(cg, "7");
+	CHECK_EQ(cgroup_set_limits(cg, &wide, NULL), 0);
+	CHECK_EQ(get_pids(cg), 7);
+	bad.memory_bytes = 0;
+	CHECK_EQ(cgroup_set_limits(cg, &bad, NULL), -EINVAL);
+	CHECK_EQ(cgroup_set_limits(cg, &wide, NULL), 0);
+	CHECK_EQ(get_pids(cg), 7); /* what was refused changed nothing */
+	other.pids = 9;
+	CHECK_EQ(cgroup_set_limits(cg, &other, NULL), 0);
+	CHECK_EQ(get_pids(cg), 9);
+	CHECK_EQ(cgroup_set_limits(cg, &wide, NULL), 0);
+	CHECK_EQ(get_pids(cg), wide.pids);
+	remove_group(cg);
+}
+
 static void touch_64_mib(void)
 {
 	size_t size = 64 * MIB;
@@ -278,7 +326,9 @@ TEST(the_child_may_join_without_privilege)
 	CHECK_EQ(wait_for(pid), 0);
 	cgroup_close_join(cg);
 	CHECK_EQ(cgroup_clone_fd(cg), -1);
-	CHECK_EQ(cgroup_join_fds(cg, &fds), 0);
+	n = cgroup_join_fds(cg, &fds);
+	for (size_t i = 0; i < n; i++)
+		CHECK_EQ(fds[i], -1);
 	remove_group(cg);
 }
 
@@ -303,7 +353,7 @@ static void fork_for_ever(void)
 		}
 }
 
-static void check_killed(const struct cgroup_host *h, void (*body)(void), bool by_list)
+static void check_killed(struct cgroup_host *h, void (*body)(void), bool by_list)
 {
 	struct cgroup *cg = make_group(h, &wide);
 	pid_t pid = start_in(cg, body);
@@ -346,6 +396,12 @@ TEST(kill_reaches_everyone_without_help_of_the_unified_hierarchy)
 		memmove(h->trees, h->trees + 1, --h->n_trees * sizeof(h->trees[0]));
 		check_killed(h, be_stubborn, false);
 		check_killed(h, fork_for_ever, false);
+		struct cgroup *cg = make_group(h, &wide);
+		CHECK_EQ(cgroup_kill(cg), 0);
+		CHECK_EQ(get_pids(cg), 0);
+		CHECK_EQ(cgroup_set_limits(cg, &wide, NULL), 0);
+		CHECK_EQ(get_pids(cg), wide.pids); /* its limit is known to be gone */
+		remove_group(cg);
 		h->trees[h->n_trees++] = unified;
 	}
 }
@@ -431,6 +487,7 @@ TEST(nothing_of_this_test_is_left)
 TESTS(UNIT(bad_names_are_refused), UNIT(a_host_leaves_nothing_behind),
 	UNIT(a_plain_user_gets_an_honest_host), UNIT(two_groups_of_one_name_are_refused),
 	UNIT(limits_are_checked_and_missing_groups_are_errors), UNIT(limits_go_down_and_up_again),
+	UNIT(what_a_limit_is_already_is_not_written_again),
 	UNIT(memory_past_the_limit_is_death_and_an_event),
 	UNIT(memory_below_the_limit_is_left_alone), UNIT(forks_past_the_limit_fail),
 	UNIT(processor_time_is_rationed), UNIT(the_child_may_join_without_privilege),

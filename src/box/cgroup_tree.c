@@ -1,6 +1,6 @@
 /* Limits and counters of one group in one hierarchy, as the tables of its version
  * say. Files are opened relative to the parent group, so that a group costs no
- * descriptor of its own. */
+ * descriptor of its own, unless counters are read from it time and again. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -97,25 +97,30 @@ int cgroup_parse_gauge(char *text, const char *key, uint64_t *ret)
 }
 
 static void read_gauge(const struct cgroup_tree *t, const char *name, const struct cgroup_gauge *g,
-	struct cgroup_stats *ret)
+	int *held_fd, struct cgroup_stats *ret)
 {
 	char path[FILE_NAME_MAX];
 	char text[GAUGE_TEXT_MAX];
 	uint64_t value = 0;
+	AUTO_FD once_fd = -1;
+	int *fd = held_fd ? held_fd : &once_fd;
 
 	(void)snprintf(path, sizeof(path), "%s/%s", name, g->file);
-	if (fd_read_text(t->parent_fd, path, text, sizeof(text)) < 0 ||
+	if (*fd < 0)
+		*fd = openat(t->parent_fd, path, O_RDONLY | O_CLOEXEC);
+	if (*fd < 0 || fd_reread_text(*fd, text, sizeof(text)) < 0 ||
 		cgroup_parse_gauge(text, g->key, &value) < 0)
 		return;
 	*(uint64_t *)((char *)ret + g->offset) = value / g->divisor;
 }
 
-void cgroup_tree_read_stats(const struct cgroup_tree *t, const char *name, struct cgroup_stats *ret)
+void cgroup_tree_read_stats(const struct cgroup_tree *t, const char *name,
+	int held_fds[CGROUP_GAUGES_MAX], struct cgroup_stats *ret)
 {
 	for (size_t i = 0; i < t->ops->n_gauges; i++) {
 		const struct cgroup_gauge *g = &t->ops->gauges[i];
 
 		if (g->controllers == 0 || (t->controllers & g->controllers))
-			read_gauge(t, name, g, ret);
+			read_gauge(t, name, g, held_fds ? &held_fds[i] : NULL, ret);
 	}
 }

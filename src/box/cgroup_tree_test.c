@@ -10,6 +10,7 @@
 #include "box/cgroup_backend.h"
 #include "ipc/result.h"
 #include "ipc/spec.h"
+#include "lib/scratch.h"
 #include "lib/test.h"
 
 #define MIB (1ull << 20)
@@ -139,12 +140,38 @@ TEST(v2_counters_are_read)
 	put_file(&f, "box/memory.peak", "4096\n");
 	put_file(&f, "box/memory.events", "low 0\nhigh 0\nmax 91\noom 3\noom_kill 2\n");
 	put_file(&f, "box/pids.events", "max 5\n");
-	cgroup_tree_read_stats(&f.tree, "box", &s);
+	cgroup_tree_read_stats(&f.tree, "box", NULL, &s);
 	CHECK_EQ(s.cpu_us, 123456);
 	CHECK_EQ(s.peak_bytes, 4096);
 	CHECK_EQ(s.oom_kills, 2);
 	CHECK_EQ(s.pids_max_hits, 5);
 	CHECK(s.pids_peak == USAGE_UNKNOWN);
+}
+
+TEST(counters_that_are_held_open_are_read_anew)
+{
+	CLEANUP(fake_fini) struct fake f = make_fake(&cgroup_v2);
+	int held[CGROUP_GAUGES_MAX] = { -1, -1, -1, -1, -1 };
+	struct cgroup_stats s = unknown_stats();
+
+	put_file(&f, "box/memory.peak", "4096\n");
+	put_file(&f, "box/pids.events", "max 5\n");
+	size_t n_before = scratch_count_fds();
+	cgroup_tree_read_stats(&f.tree, "box", NULL, &s);
+	CHECK_EQ(scratch_count_fds(), n_before);
+	cgroup_tree_read_stats(&f.tree, "box", held, &s);
+	CHECK_EQ(scratch_count_fds(), n_before + 2);
+	put_file(&f, "box/memory.peak", "8192\n");
+	put_file(&f, "box/pids.events", "max 77\n");
+	put_file(&f, "box/pids.peak", "3\n"); /* what was missing is looked for again */
+	cgroup_tree_read_stats(&f.tree, "box", held, &s);
+	CHECK_EQ(scratch_count_fds(), n_before + 3);
+	CHECK_EQ(s.peak_bytes, 8192);
+	CHECK_EQ(s.pids_max_hits, 77);
+	CHECK_EQ(s.pids_peak, 3);
+	for (size_t i = 0; i < ARRAY_SIZE(held); i++)
+		close_fdp(&held[i]);
+	CHECK_EQ(scratch_count_fds(), n_before);
 }
 
 TEST(counters_that_make_no_sense_are_unknown)
@@ -157,7 +184,7 @@ TEST(counters_that_make_no_sense_are_unknown)
 	put_file(&f, "box/memory.events", "oom_kill\noom_killer 1\n");
 	put_file(&f, "box/pids.peak", "");
 	put_file(&f, "box/pids.events", "max 18446744073709551616\n");
-	cgroup_tree_read_stats(&f.tree, "box", &s);
+	cgroup_tree_read_stats(&f.tree, "box", NULL, &s);
 	CHECK(s.cpu_us == USAGE_UNKNOWN);
 	CHECK(s.peak_bytes == USAGE_UNKNOWN);
 	CHECK(s.oom_kills == USAGE_UNKNOWN);
@@ -169,4 +196,5 @@ TESTS(UNIT(v2_limits_are_written_as_the_kernel_wants_them),
 	UNIT(v1_limits_are_written_as_the_kernel_wants_them),
 	UNIT(a_limit_without_its_file_is_an_error_that_names_it),
 	UNIT(a_limit_that_can_not_be_written_is_no_facet), UNIT(v2_counters_are_read),
+	UNIT(counters_that_are_held_open_are_read_anew),
 	UNIT(counters_that_make_no_sense_are_unknown))

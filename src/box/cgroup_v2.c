@@ -59,6 +59,7 @@ static const struct cgroup_gauge gauges[] = {
 	{ PIDS, "pids.peak", NULL, 1, AT(pids_peak) },
 	{ PIDS, "pids.events", "max", 1, AT(pids_max_hits) },
 };
+_Static_assert(ARRAY_SIZE(gauges) <= CGROUP_GAUGES_MAX, "each may have a descriptor");
 
 static uint32_t read_controllers(int fd, const char *file)
 {

@@ -52,7 +52,7 @@ class Keeper:
         return self.start(peer, "/bin/sh", "-c", script, **options)
 
     def n_fds(self):
-        """But for networks that wait for a box: there may soon be more of them."""
+        """But for networks and groups that wait for a box: there may soon be more of them."""
         where = f"/proc/{self.process.pid}/fd"
         links = []
         for fd in os.listdir(where):
@@ -60,7 +60,9 @@ class Keeper:
                 links.append(os.readlink(f"{where}/{fd}"))
         nets = [link for link in links if link.startswith("net:")]
         assert len(set(nets)) == len(nets) < 100
-        return len(links) - len(nets)
+        groups = [link for link in links if re.search(r"/cgroup/.*/box-\d+(/|$)", link)]
+        assert len(set(groups)) == len(groups) < 100
+        return len(links) - len(nets) - len(groups)
 
     def settled(self):
         """How many descriptors it holds once it has nothing more to do."""
