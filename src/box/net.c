@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -23,10 +24,23 @@ static const char *const shown[] = { "dev", "snmp", "snmp6", "netstat", "unix", 
 /* More than these are on any kernel as long as nothing happens. */
 #define SHOWN_MAX (64u << 10)
 
+/* Of that many namespaces at most the files stay open, so that the next look at them is cheap. */
+#define VIEWS_MAX 16u
+
+/* The files that show a namespace. Once open they show that one, wherever we are, and keep its
+ * number from being given to another. */
+struct view {
+	ino_t number;
+	int fds[ARRAY_SIZE(shown)]; /* -1: not on this host */
+};
+
 struct nets {
 	int home_fd;
 	int clean[NETS_MAX];
 	size_t n_clean;
+	struct view views[VIEWS_MAX]; /* that looked at last comes first */
+	size_t n_views;
+	size_t views_max;
 	char *pristine; /* what a new one shows */
 	size_t pristine_size;
 	char *seen; /* room for what another shows */
@@ -36,6 +50,19 @@ static int open_current(int *ret_fd, struct err *err)
 {
 	*ret_fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 	return *ret_fd < 0 ? err_errno(err, "open /proc/self/ns/net") : 0;
+}
+
+static size_t count_views_max(void)
+{
+	size_t n = fd_count_spare() / ARRAY_SIZE(shown);
+
+	return n < VIEWS_MAX ? n : VIEWS_MAX;
+}
+
+static void close_view(struct view *v)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(v->fds); i++)
+		close_fdp(&v->fds[i]);
 }
 
 int nets_new(struct nets **ret, struct err *err)
@@ -49,6 +76,7 @@ int nets_new(struct nets **ret, struct err *err)
 		return r;
 	*ret = xnew(struct nets);
 	(*ret)->home_fd = fd;
+	(*ret)->views_max = count_views_max();
 	(*ret)->pristine = xcalloc(1, SHOWN_MAX);
 	(*ret)->seen = xcalloc(1, SHOWN_MAX);
 	return 0;
@@ -60,6 +88,8 @@ void nets_free(struct nets *n)
 		return;
 	while (n->n_clean > 0)
 		(void)close(n->clean[--n->n_clean]);
+	while (n->n_views > 0)
+		close_view(&n->views[--n->n_views]);
 	(void)close(n->home_fd);
 	free(n->pristine);
 	free(n->seen);
@@ -77,21 +107,41 @@ static int bring_up_lo(struct err *err)
 	return ioctl(fd, SIOCSIFFLAGS, &lo) < 0 ? err_errno(err, "bring up lo") : 0;
 }
 
-/* What shows here, where we are; 0 when it does not fit. */
-static size_t look(char *text)
+/* Of here, where we are. False when it can not be told what shows here. */
+static bool open_view(struct view *v)
 {
 	AUTO_FD dir_fd = open("/proc/self/net", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	bool ok = dir_fd >= 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(shown); i++) {
+		v->fds[i] = ok ? openat(dir_fd, shown[i], O_RDONLY | O_CLOEXEC) : -1;
+		ok = ok && (v->fds[i] >= 0 || errno == ENOENT);
+	}
+	return ok;
+}
+
+/* What shows there now; 0 when it does not fit. */
+static size_t read_view(const struct view *v, char *text)
+{
 	size_t size = 0;
 
-	if (dir_fd < 0)
-		return 0;
-	for (size_t i = 0; i < ARRAY_SIZE(shown); i++) {
-		ssize_t n = fd_read_text(dir_fd, shown[i], text + size, SHOWN_MAX - size);
-		if (n < 0 && n != -ENOENT)
+	for (size_t i = 0; i < ARRAY_SIZE(v->fds); i++) {
+		if (v->fds[i] < 0)
+			continue;
+		ssize_t n = fd_reread_text(v->fds[i], text + size, SHOWN_MAX - size);
+		if (n < 0)
 			return 0;
-		size += n > 0 ? (size_t)n : 0;
+		size += (size_t)n;
 	}
 	return size;
+}
+
+/* What shows here, where we are; 0 also when it can not be told. */
+static size_t look(char *text)
+{
+	CLEANUP(close_view) struct view v;
+
+	return open_view(&v) ? read_view(&v, text) : 0;
 }
 
 static int make(struct nets *n, int *ret_fd, struct err *err)
@@ -116,13 +166,74 @@ int nets_take(struct nets *n, int *ret_fd, struct err *err)
 	return r;
 }
 
+/* What is missing now may be there the next time: then it has to be looked for again. */
+static bool is_whole(const struct view *v)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(v->fds); i++) {
+		if (v->fds[i] < 0)
+			return false;
+	}
+	return true;
+}
+
+/* Put it first, where it is the last to be closed when there are too many. */
+static void keep_view(struct nets *n, const struct view *v)
+{
+	if (n->n_views == n->views_max)
+		close_view(&n->views[--n->n_views]);
+	memmove(n->views + 1, n->views, n->n_views++ * sizeof(*v));
+	n->views[0] = *v;
+}
+
+static bool take_view(struct nets *n, ino_t number, struct view *ret)
+{
+	for (size_t i = 0; i < n->n_views; i++) {
+		if (n->views[i].number != number)
+			continue;
+		*ret = n->views[i];
+		memmove(n->views + i, n->views + i + 1, (--n->n_views - i) * sizeof(*ret));
+		return true;
+	}
+	return false;
+}
+
+static ino_t number_of(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) < 0 ? 0 : st.st_ino;
+}
+
+static bool take_or_open_view(struct nets *n, int fd, struct view *ret)
+{
+	struct view v = { .number = number_of(fd) };
+
+	if (take_view(n, v.number, ret))
+		return true;
+	if (v.number == 0 || nets_enter(fd) < 0)
+		return false;
+	bool ok = open_view(&v);
+	nets_leave(n);
+	if (ok)
+		*ret = v;
+	else
+		close_view(&v);
+	return ok;
+}
+
 static bool is_pristine(struct nets *n, int fd)
 {
-	if (n->pristine_size == 0 || nets_enter(fd) < 0)
+	struct view v;
+
+	if (n->pristine_size == 0 || !take_or_open_view(n, fd, &v))
 		return false;
-	size_t size = look(n->seen);
-	nets_leave(n);
-	return size == n->pristine_size && memcmp(n->seen, n->pristine, size) == 0;
+	size_t size = read_view(&v, n->seen);
+	bool is_same = size == n->pristine_size && memcmp(n->seen, n->pristine, size) == 0;
+	if (is_same && is_whole(&v) && n->views_max > 0)
+		keep_view(n, &v);
+	else
+		close_view(&v);
+	return is_same;
 }
 
 /* Its descriptor has a time of its last change, which anybody in it can set: to now. */
@@ -131,12 +242,21 @@ static bool wipe(int fd)
 	return fchown(fd, (uid_t)-1, (gid_t)-1) == 0;
 }
 
+static void drop(struct nets *n, int fd)
+{
+	struct view v;
+
+	if (take_view(n, number_of(fd), &v))
+		close_view(&v);
+	(void)close(fd);
+}
+
 void nets_give(struct nets *n, int fd)
 {
 	if (n->n_clean < NETS_MAX && is_pristine(n, fd) && wipe(fd))
 		n->clean[n->n_clean++] = fd;
 	else
-		(void)close(fd);
+		drop(n, fd);
 }
 
 size_t nets_count(const struct nets *n)

@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/fd.h"
 #include "box/net.h"
 #include "lib/child.h"
 #include "lib/scratch.h"
@@ -94,6 +95,19 @@ TEST(there_is_nothing_but_lo_and_it_works)
 	IN_CHILD(enter, NULL);
 }
 
+/* Descriptors by which one that was looked at stays open: none where something is missing. */
+static size_t count_view_fds(void)
+{
+	return access("/proc/self/net/snmp6", F_OK) == 0 ? 6 : 0;
+}
+
+static size_t count_views(void)
+{
+	size_t n = fd_count_spare() / 6;
+
+	return n < 16 ? n : 16;
+}
+
 static void give_and_take(void *ctx)
 {
 	struct nets *n = open_nets();
@@ -107,7 +121,7 @@ static void give_and_take(void *ctx)
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		nets_give(n, fds[i]);
 	CHILD_CHECK(nets_count(n) == NETS_MAX);
-	CHILD_CHECK(scratch_count_fds() == n_before + NETS_MAX);
+	CHILD_CHECK(scratch_count_fds() == n_before + NETS_MAX + count_views() * count_view_fds());
 	ino_t last = number_of(fds[NETS_MAX - 1]);
 	CHILD_CHECK(nets_take(n, &fds[0], NULL) == 0 && number_of(fds[0]) == last);
 	nets_give(n, fds[0]);
@@ -118,6 +132,39 @@ static void give_and_take(void *ctx)
 TEST(what_is_given_is_taken_again_and_not_all_is_kept)
 {
 	IN_CHILD(give_and_take, NULL);
+}
+
+/* What stays open of one is closed with it, also when others fill all places. */
+static void fill_up(void *ctx)
+{
+	struct nets *n = open_nets();
+	int fds[NETS_MAX];
+	int first;
+
+	(void)ctx;
+	size_t n_before = scratch_count_fds();
+	CHILD_CHECK(nets_take(n, &first, NULL) == 0);
+	nets_give(n, first);
+	CHILD_CHECK(scratch_count_fds() == n_before + 1 + count_view_fds());
+	CHILD_CHECK(nets_take(n, &first, NULL) == 0);
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		CHILD_CHECK(nets_take(n, &fds[i], NULL) == 0);
+	for (size_t i = 0; i + 2 < count_views(); i++)
+		nets_give(n, fds[i]);
+	CHILD_CHECK(scratch_count_fds() ==
+		    n_before + 1 + NETS_MAX + (count_views() - 1) * count_view_fds());
+	for (size_t i = count_views() - 2; i < ARRAY_SIZE(fds); i++)
+		nets_give(n, fds[i]);
+	nets_give(n, first); /* one too many, and long forgotten */
+	CHILD_CHECK(nets_count(n) == NETS_MAX);
+	CHILD_CHECK(scratch_count_fds() == n_before + NETS_MAX + count_views() * count_view_fds());
+	nets_free(n);
+	CHILD_CHECK(scratch_count_fds() == n_before - 1);
+}
+
+TEST(of_a_few_only_the_files_stay_open)
+{
+	IN_CHILD(fill_up, NULL);
 }
 
 static void send_something(void)
@@ -148,17 +195,18 @@ static void open_and_close(void)
 	(void)close(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
 }
 
+static const struct {
+	void (*act)(void);
+	bool leaves;
+} rows[] = {
+	{ send_something, true },
+	{ fail_to_connect, true },
+	{ leave_a_socket, true },
+	{ open_and_close, false },
+};
+
 static void leave_traces(void *ctx)
 {
-	static const struct {
-		void (*act)(void);
-		bool leaves;
-	} rows[] = {
-		{ send_something, true },
-		{ fail_to_connect, true },
-		{ leave_a_socket, true },
-		{ open_and_close, false },
-	};
 	struct nets *n = open_nets();
 
 	(void)ctx;
@@ -178,6 +226,49 @@ static void leave_traces(void *ctx)
 TEST(what_shows_a_trace_is_not_kept)
 {
 	IN_CHILD(leave_traces, NULL);
+}
+
+/* One that was given back, looked at and had again several times. */
+static int take_an_old_one(struct nets *n)
+{
+	size_t n_before = scratch_count_fds();
+	int fd;
+
+	CHILD_CHECK(nets_take(n, &fd, NULL) == 0);
+	ino_t number = number_of(fd);
+	for (int i = 0; i < 3; i++) {
+		nets_give(n, fd);
+		CHILD_CHECK(nets_count(n) == 1);
+		CHILD_CHECK(nets_take(n, &fd, NULL) == 0 && number_of(fd) == number);
+		CHILD_CHECK(scratch_count_fds() == n_before + 1 + count_view_fds());
+	}
+	return fd;
+}
+
+/* As above, but its files were open all the time, and were read before. */
+static void leave_traces_again(void *ctx)
+{
+	struct nets *n = open_nets();
+	size_t n_before = scratch_count_fds();
+
+	(void)ctx;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		int fd = take_an_old_one(n);
+
+		CHILD_CHECK(nets_enter(fd) == 0);
+		rows[i].act();
+		nets_leave(n);
+		nets_give(n, fd);
+		CHILD_CHECK(nets_count(n) == (rows[i].leaves ? 0 : 1));
+		close_fdp(&left_fd);
+		CHILD_CHECK(!rows[i].leaves || scratch_count_fds() == n_before);
+	}
+	nets_free(n);
+}
+
+TEST(what_shows_a_trace_is_not_kept_when_its_files_stayed_open)
+{
+	IN_CHILD(leave_traces_again, NULL);
 }
 
 static void mark(void *ctx)
@@ -208,4 +299,6 @@ TEST(a_mark_on_the_namespace_itself_is_wiped)
 
 TESTS(UNIT(there_is_nothing_but_lo_and_it_works),
 	UNIT(what_is_given_is_taken_again_and_not_all_is_kept),
-	UNIT(what_shows_a_trace_is_not_kept), UNIT(a_mark_on_the_namespace_itself_is_wiped))
+	UNIT(of_a_few_only_the_files_stay_open), UNIT(what_shows_a_trace_is_not_kept),
+	UNIT(what_shows_a_trace_is_not_kept_when_its_files_stayed_open),
+	UNIT(a_mark_on_the_namespace_itself_is_wiped))
