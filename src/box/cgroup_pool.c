@@ -35,10 +35,22 @@ static const struct cgroup_tree *find_memory(const struct cgroup_host *h)
 	return NULL;
 }
 
+/* What else the hierarchy of memory limits has no limit any more. */
+static void forget_limits(struct cgroup *cg, uint32_t controllers)
+{
+	if (controllers & CONTROLLER_BIT(CONTROLLER_PIDS))
+		cg->pids = 0;
+	if (controllers & CONTROLLER_BIT(CONTROLLER_CPU))
+		cg->cpu_milli = 0;
+}
+
 static int renew(struct cgroup *cg, struct err *err)
 {
-	if (mkdirat(find_memory(cg->host)->parent_fd, cg->name, 0755) < 0)
+	const struct cgroup_tree *memory = find_memory(cg->host);
+
+	if (mkdirat(memory->parent_fd, cg->name, 0755) < 0)
 		return err_errno(err, "make control group '%s' again", cg->name);
+	forget_limits(cg, memory->controllers);
 	return cgroup_open_files(cg, err);
 }
 

@@ -219,7 +219,29 @@ TEST(files_of_a_few_groups_only_stay_open)
 	CHECK_EQ(scratch_count_fds(), n_before);
 }
 
-TESTS(UNIT(a_group_is_used_again_and_counts_anew), UNIT(limits_of_the_one_before_do_not_stay),
+/* As where one hierarchy has memory and processes: its group is new, and without limits. */
+TEST(limits_in_the_hierarchy_of_memory_are_set_again)
+{
+	CLEANUP(cgroup_host_freep) struct cgroup_host *h = open_divided_host();
+	struct err err = { 0 };
+	struct cgroup *cg = take(h, "box");
+
+	give(h, cg);
+	for (size_t i = 0; i < h->n_trees; i++) {
+		if (h->trees[i].controllers & CONTROLLER_BIT(CONTROLLER_MEMORY)) {
+			h->trees[i].controllers |= CONTROLLER_BIT(CONTROLLER_PIDS);
+			h->trees[i].knobs = UINT32_MAX;
+		}
+	}
+	CHECK_EQ(cgroup_take(h, "other", &cg, &err), 0);
+	CHECK_EQ(cgroup_set_limits(cg, &wide, &err), -ENOENT);
+	CHECK(strstr(err.text, "pids.max"));
+	CHECK_EQ(cgroup_remove(cg), 0);
+	cgroup_free(cg);
+}
+
+TESTS(UNIT(limits_in_the_hierarchy_of_memory_are_set_again),
+	UNIT(a_group_is_used_again_and_counts_anew), UNIT(limits_of_the_one_before_do_not_stay),
 	UNIT(what_shows_that_it_was_used_is_not_kept), UNIT(one_that_is_in_use_is_not_given),
 	UNIT(nothing_is_left_of_those_kept), UNIT(files_stay_open_as_long_as_a_group_is_used_again),
 	UNIT(files_that_stayed_open_show_what_is_so_now),
