@@ -278,6 +278,7 @@ int cgroup_kill(struct cgroup *cg)
 	const struct cgroup_host *h = cg->host;
 	char path[CGROUP_NAME_MAX + 16];
 
+	cg->was_killed = true;
 	(void)snprintf(path, sizeof(path), "%s/cgroup.kill", cg->name);
 	for (size_t i = 0; i < h->n_trees; i++)
 		if (!h->trees[i].ops->join_file &&

@@ -126,7 +126,8 @@ struct cgroup {
 	const struct cgroup_ops *event_ops; /* of the hierarchy that has memory */
 	int join_fds[CGROUP_TREES_MAX];     /* by hierarchy; -1 where there is none */
 	int gauge_fds[CGROUP_TREES_MAX][CGROUP_GAUGES_MAX];
-	bool is_held;       /* files of hierarchies in which it is kept stay open */
+	bool is_held; /* files of hierarchies in which it is kept stay open */
+	bool was_killed;
 	bool has_quota;     /* of processor time */
 	uint64_t cpu_milli; /* the limits set last; 0: not known */
 	uint64_t pids;

@@ -93,11 +93,13 @@ static bool is_at_most(uint64_t value, uint64_t max)
 }
 
 /* What is left of it has no limit that is not set for each box, and counts from zero or from what
- * we know. */
+ * we know. Kernels kill whoever is cloned into a group that was killed once. */
 static bool can_be_kept(struct cgroup *cg)
 {
 	struct cgroup_stats stats;
 
+	if (cg->was_killed)
+		return false;
 	cg->cpu_before_us = 0;
 	cgroup_read_kept_stats(cg, &stats);
 	if (stats.cpu_us != USAGE_UNKNOWN)

@@ -115,6 +115,27 @@ TEST(what_shows_that_it_was_used_is_not_kept)
 	CHECK_EQ(h->n_kept, 0);
 }
 
+static void wait_for_death(void)
+{
+	(void)pause();
+}
+
+TEST(what_was_killed_is_not_kept)
+{
+	CLEANUP(cgroup_host_freep) struct cgroup_host *h = open_divided_host();
+	struct cgroup *cg = take(h, "box");
+	pid_t pid = start_in(cg, wait_for_death);
+
+	while (cgroup_kill(cg) == -EAGAIN)
+		pause_ms(1);
+	CHECK(WIFSIGNALED(wait_for(pid)));
+	give(h, cg);
+	cg = take(h, "other");
+	CHECK_EQ(wait_for(start_in(cg, do_nothing)), 0);
+	CHECK_STR(cg->name, "other");
+	give(h, cg);
+}
+
 TEST(one_that_is_in_use_is_not_given)
 {
 	CLEANUP(cgroup_host_freep) struct cgroup_host *h = open_divided_host();
@@ -242,7 +263,8 @@ TEST(limits_in_the_hierarchy_of_memory_are_set_again)
 
 TESTS(UNIT(limits_in_the_hierarchy_of_memory_are_set_again),
 	UNIT(a_group_is_used_again_and_counts_anew), UNIT(limits_of_the_one_before_do_not_stay),
-	UNIT(what_shows_that_it_was_used_is_not_kept), UNIT(one_that_is_in_use_is_not_given),
-	UNIT(nothing_is_left_of_those_kept), UNIT(files_stay_open_as_long_as_a_group_is_used_again),
+	UNIT(what_shows_that_it_was_used_is_not_kept), UNIT(what_was_killed_is_not_kept),
+	UNIT(one_that_is_in_use_is_not_given), UNIT(nothing_is_left_of_those_kept),
+	UNIT(files_stay_open_as_long_as_a_group_is_used_again),
 	UNIT(files_that_stayed_open_show_what_is_so_now),
 	UNIT(files_of_a_few_groups_only_stay_open))
