@@ -19,7 +19,8 @@
 
 /* What the kernel counts and lists for a network namespace. Not all of it is there on every
  * host; what is missing must be missing always. */
-static const char *const shown[] = { "dev", "snmp", "snmp6", "netstat", "unix", "ip6_flowlabel" };
+static const char *const shown[] = { "dev", "snmp", "snmp6", "netstat", "unix", "ip6_flowlabel",
+	"rt6_stats" };
 
 /* More than these are on any kernel as long as nothing happens. */
 #define SHOWN_MAX (64u << 10)
