@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -22,8 +23,13 @@
 static const char *const shown[] = { "dev", "snmp", "snmp6", "netstat", "unix", "ip6_flowlabel",
 	"rt6_stats" };
 
+/* All that comes late is a packet, and the first of these files counts them. */
+#define SHOWN_LATE 1u
+
 /* More than these are on any kernel as long as nothing happens. */
 #define SHOWN_MAX (64u << 10)
+
+#define SETTLE_NS (NETS_SETTLE_MS * UINT64_C(1000000))
 
 /* Of that many namespaces at most the files stay open, so that the next look at them is cheap. */
 #define VIEWS_MAX 16u
@@ -35,16 +41,22 @@ struct view {
 	int fds[ARRAY_SIZE(shown)]; /* -1: not on this host */
 };
 
+struct clean {
+	int fd;
+	uint64_t since_ns;
+};
+
 struct nets {
 	int home_fd;
-	int clean[NETS_MAX];
+	struct clean clean[NETS_MAX]; /* that given last comes last */
 	size_t n_clean;
 	struct view views[VIEWS_MAX]; /* that looked at last comes first */
 	size_t n_views;
 	size_t views_max;
 	char *pristine; /* what a new one shows */
 	size_t pristine_size;
-	char *seen; /* room for what another shows */
+	size_t late_size; /* of those files which show what comes late */
+	char *seen;       /* room for what another shows */
 };
 
 static int open_current(int *ret_fd, struct err *err)
@@ -88,7 +100,7 @@ void nets_free(struct nets *n)
 	if (!n)
 		return;
 	while (n->n_clean > 0)
-		(void)close(n->clean[--n->n_clean]);
+		(void)close(n->clean[--n->n_clean].fd);
 	while (n->n_views > 0)
 		close_view(&n->views[--n->n_views]);
 	(void)close(n->home_fd);
@@ -121,12 +133,12 @@ static bool open_view(struct view *v)
 	return ok;
 }
 
-/* What shows there now; 0 when it does not fit. */
-static size_t read_view(const struct view *v, char *text)
+/* What the first `n_files` show now; 0 when it does not fit. */
+static size_t read_view(const struct view *v, size_t n_files, char *text)
 {
 	size_t size = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(v->fds); i++) {
+	for (size_t i = 0; i < n_files; i++) {
 		if (v->fds[i] < 0)
 			continue;
 		ssize_t n = fd_reread_text(v->fds[i], text + size, SHOWN_MAX - size);
@@ -137,12 +149,15 @@ static size_t read_view(const struct view *v, char *text)
 	return size;
 }
 
-/* What shows here, where we are; 0 also when it can not be told. */
-static size_t look(char *text)
+/* Remember what shows here, where we are; nothing when it can not be told. */
+static void look_at_new(struct nets *n)
 {
 	CLEANUP(close_view) struct view v;
 
-	return open_view(&v) ? read_view(&v, text) : 0;
+	if (!open_view(&v))
+		return;
+	n->late_size = read_view(&v, SHOWN_LATE, n->pristine);
+	n->pristine_size = read_view(&v, ARRAY_SIZE(shown), n->pristine);
 }
 
 static int make(struct nets *n, int *ret_fd, struct err *err)
@@ -150,21 +165,8 @@ static int make(struct nets *n, int *ret_fd, struct err *err)
 	int r = bring_up_lo(err);
 
 	if (r == 0 && n->pristine_size == 0)
-		n->pristine_size = look(n->pristine);
+		look_at_new(n);
 	return r < 0 ? r : open_current(ret_fd, err);
-}
-
-int nets_take(struct nets *n, int *ret_fd, struct err *err)
-{
-	if (n->n_clean > 0) {
-		*ret_fd = n->clean[--n->n_clean];
-		return 0;
-	}
-	if (unshare(CLONE_NEWNET) < 0)
-		return err_errno(err, "make a network namespace");
-	int r = make(n, ret_fd, err);
-	nets_leave(n);
-	return r;
 }
 
 /* What is missing now may be there the next time: then it has to be looked for again. */
@@ -222,14 +224,15 @@ static bool take_or_open_view(struct nets *n, int fd, struct view *ret)
 	return ok;
 }
 
-static bool is_pristine(struct nets *n, int fd)
+/* Whether the first `n_files` show what they showed when they were new, of `wanted` bytes. */
+static bool is_pristine(struct nets *n, int fd, size_t n_files, size_t wanted)
 {
 	struct view v;
 
-	if (n->pristine_size == 0 || !take_or_open_view(n, fd, &v))
+	if (wanted == 0 || !take_or_open_view(n, fd, &v))
 		return false;
-	size_t size = read_view(&v, n->seen);
-	bool is_same = size == n->pristine_size && memcmp(n->seen, n->pristine, size) == 0;
+	size_t size = read_view(&v, n_files, n->seen);
+	bool is_same = size == wanted && memcmp(n->seen, n->pristine, size) == 0;
 	if (is_same && is_whole(&v) && n->views_max > 0)
 		keep_view(n, &v);
 	else
@@ -254,10 +257,42 @@ static void drop(struct nets *n, int fd)
 
 void nets_give(struct nets *n, int fd)
 {
-	if (n->n_clean < NETS_MAX && is_pristine(n, fd) && wipe(fd))
-		n->clean[n->n_clean++] = fd;
+	if (n->n_clean < NETS_MAX && is_pristine(n, fd, ARRAY_SIZE(shown), n->pristine_size) &&
+		wipe(fd))
+		n->clean[n->n_clean++] = (struct clean){ fd, clock_monotonic_ns() };
 	else
 		drop(n, fd);
+}
+
+/* That given last among those that have settled, since its files are likely to be open still. */
+static bool take_clean(struct nets *n, int *ret_fd)
+{
+	uint64_t now = clock_monotonic_ns();
+
+	for (size_t i = n->n_clean; i-- > 0;) {
+		int fd = n->clean[i].fd;
+
+		if (now - n->clean[i].since_ns < SETTLE_NS)
+			continue;
+		memmove(n->clean + i, n->clean + i + 1, (--n->n_clean - i) * sizeof(n->clean[0]));
+		if (is_pristine(n, fd, SHOWN_LATE, n->late_size)) {
+			*ret_fd = fd;
+			return true;
+		}
+		drop(n, fd);
+	}
+	return false;
+}
+
+int nets_take(struct nets *n, int *ret_fd, struct err *err)
+{
+	if (take_clean(n, ret_fd))
+		return 0;
+	if (unshare(CLONE_NEWNET) < 0)
+		return err_errno(err, "make a network namespace");
+	int r = make(n, ret_fd, err);
+	nets_leave(n);
+	return r;
 }
 
 size_t nets_count(const struct nets *n)

@@ -5,7 +5,10 @@
  * A guest has no capability there, and its sockets are gone with it. What they can leave behind
  * (connections that wait, names held by sockets in flight, labels, routes, metrics) either
  * takes a packet, which lo counts, or is listed: so one in which every counter of the kernel
- * is as it was when it was new, and nothing is listed, has nothing in it. */
+ * is as it was when it was new, and nothing is listed, has nothing in it.
+ *
+ * Some of it comes late: the kernel says a while after the last guest is gone that it has left
+ * its multicast groups. So one rests before it is used again, and is looked at once more. */
 #pragma once
 #include <stddef.h>
 
@@ -14,6 +17,10 @@ struct nets;
 
 /* At most this many wait for a box: those of as many as may be buried at once, and more. */
 #define NETS_MAX 64
+
+/* They rest for that long: the kernel's first word about a group comes after three of its ticks
+ * at most, of which the slowest takes 10 ms. */
+#define NETS_SETTLE_MS 50u
 
 /* Move this process, which has one thread, into a network namespace of its own, for good: from
  * there others can be made and entered, also by a plain user. */

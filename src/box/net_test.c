@@ -103,6 +103,12 @@ static size_t count_view_fds(void)
 	return access("/proc/self/net/snmp6", F_OK) == 0 ? VIEW_FDS : 0;
 }
 
+/* Until what was given can be taken. */
+static void rest(void)
+{
+	(void)usleep((NETS_SETTLE_MS + 1) * 1000);
+}
+
 static size_t count_views(void)
 {
 	size_t n = fd_count_spare() / VIEW_FDS;
@@ -125,6 +131,7 @@ static void give_and_take(void *ctx)
 	CHILD_CHECK(nets_count(n) == NETS_MAX);
 	CHILD_CHECK(scratch_count_fds() == n_before + NETS_MAX + count_views() * count_view_fds());
 	ino_t last = number_of(fds[NETS_MAX - 1]);
+	rest();
 	CHILD_CHECK(nets_take(n, &fds[0], NULL) == 0 && number_of(fds[0]) == last);
 	nets_give(n, fds[0]);
 	nets_free(n);
@@ -148,6 +155,7 @@ static void fill_up(void *ctx)
 	CHILD_CHECK(nets_take(n, &first, NULL) == 0);
 	nets_give(n, first);
 	CHILD_CHECK(scratch_count_fds() == n_before + 1 + count_view_fds());
+	rest();
 	CHILD_CHECK(nets_take(n, &first, NULL) == 0);
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		CHILD_CHECK(nets_take(n, &fds[i], NULL) == 0);
@@ -236,6 +244,7 @@ static void leave_traces(void *ctx)
 		nets_leave(n);
 		nets_give(n, fd);
 		CHILD_CHECK(nets_count(n) == (rows[i].leaves ? 0 : 1));
+		rest();
 	}
 	(void)close(left_fd);
 	nets_free(n);
@@ -257,6 +266,7 @@ static int take_an_old_one(struct nets *n)
 	for (int i = 0; i < 3; i++) {
 		nets_give(n, fd);
 		CHILD_CHECK(nets_count(n) == 1);
+		rest();
 		CHILD_CHECK(nets_take(n, &fd, NULL) == 0 && number_of(fd) == number);
 		CHILD_CHECK(scratch_count_fds() == n_before + 1 + count_view_fds());
 	}
@@ -280,6 +290,7 @@ static void leave_traces_again(void *ctx)
 		CHILD_CHECK(nets_count(n) == (rows[i].leaves ? 0 : 1));
 		close_fdp(&left_fd);
 		CHILD_CHECK(!rows[i].leaves || scratch_count_fds() == n_before);
+		rest();
 	}
 	nets_free(n);
 }
@@ -304,7 +315,9 @@ static void mark(void *ctx)
 	marked = st.st_ctim;
 	(void)usleep(20000);
 	nets_give(n, fd);
-	CHILD_CHECK(nets_count(n) == 1 && nets_take(n, &fd, NULL) == 0 && fstat(fd, &st) == 0);
+	CHILD_CHECK(nets_count(n) == 1);
+	rest();
+	CHILD_CHECK(nets_take(n, &fd, NULL) == 0 && nets_count(n) == 0 && fstat(fd, &st) == 0);
 	CHILD_CHECK(memcmp(&marked, &st.st_ctim, sizeof(marked)) != 0);
 	(void)close(fd);
 	nets_free(n);
@@ -315,7 +328,59 @@ TEST(a_mark_on_the_namespace_itself_is_wiped)
 	IN_CHILD(mark, NULL);
 }
 
-TESTS(UNIT(there_is_nothing_but_lo_and_it_works),
+static void join_4(void)
+{
+	struct ip_mreqn group = { .imr_ifindex = 1 };
+	AUTO_FD fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	group.imr_multiaddr.s_addr = htonl(0xef010203);
+	if (setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &group, sizeof(group)) < 0)
+		CHILD_SKIP("needs multicast");
+}
+
+static void join_6(void)
+{
+	struct ipv6_mreq group = { .ipv6mr_interface = 1 };
+	AUTO_FD fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	CHILD_CHECK(inet_pton(AF_INET6, "ff15::1234", &group.ipv6mr_multiaddr) == 1);
+	if (setsockopt(fd, IPPROTO_IPV6, IPV6_ADD_MEMBERSHIP, &group, sizeof(group)) < 0)
+		CHILD_SKIP("needs IPv6");
+}
+
+/* The kernel tells that a group was left when who was in it is gone, and nobody heeds one that
+ * is still at rest. */
+static void leave_late(void *ctx)
+{
+	static void (*const joins[])(void) = { join_4, join_6 };
+	struct nets *n = open_nets();
+	int other;
+
+	(void)ctx;
+	for (size_t i = 0; i < ARRAY_SIZE(joins); i++) {
+		int fd;
+
+		CHILD_CHECK(nets_take(n, &fd, NULL) == 0 && nets_enter(fd) == 0);
+		ino_t number = number_of(fd);
+		joins[i]();
+		nets_leave(n);
+		nets_give(n, fd);
+		CHILD_CHECK(nets_take(n, &other, NULL) == 0 && number_of(other) != number);
+		(void)close(other);
+		rest();
+		CHILD_CHECK(nets_take(n, &other, NULL) == 0 && number_of(other) != number);
+		CHILD_CHECK(nets_count(n) == 0);
+		(void)close(other);
+	}
+	nets_free(n);
+}
+
+TEST(what_shows_a_trace_late_is_not_used_again)
+{
+	IN_CHILD(leave_late, NULL);
+}
+
+TESTS(UNIT(what_shows_a_trace_late_is_not_used_again), UNIT(there_is_nothing_but_lo_and_it_works),
 	UNIT(what_is_given_is_taken_again_and_not_all_is_kept),
 	UNIT(of_a_few_only_the_files_stay_open), UNIT(what_shows_a_trace_is_not_kept),
 	UNIT(what_shows_a_trace_is_not_kept_when_its_files_stayed_open),

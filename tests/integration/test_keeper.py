@@ -505,8 +505,10 @@ print("stirred")
 """
 
 
-def look(keeper, peer):
-    """The network of a new box, and all that shows there."""
+def look(keeper, peer, rest=0.0):
+    """The network of a new box, and all that shows there. One that was given back can be had
+    again when it has rested."""
+    time.sleep(rest)
     started = keeper.sh(peer, LOOK)
     text = read_all(started.channels["stdout"]).decode()
     assert peer.result().reason == "exit_code_0"
@@ -515,7 +517,7 @@ def look(keeper, peer):
 
 def test_a_network_without_a_trace_is_used_again(keeper):
     with keeper.greet() as peer:
-        first, *others = [look(keeper, peer) for _ in range(20)]
+        first, *others = [look(keeper, peer, rest=0.06) for _ in range(20)]
     assert len({net for net, _ in (first, *others)}) < 8
     assert {text for _, text in others} == {first[1]}
     assert "lo:" in first[1] and first[1].count("\n") > 20
