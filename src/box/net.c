@@ -26,6 +26,10 @@ static const char *const shown[] = { "dev", "snmp", "snmp6", "netstat", "unix", 
 /* All that comes late is a packet, and the first of these files counts them. */
 #define SHOWN_LATE 1u
 
+/* What can be asked of a route that somebody used is how long ago that was, though he sent
+ * nothing. For IPv6 the route is counted; for IPv4 it is forgotten by writing here. */
+#define FORGET_ROUTES "/proc/sys/net/ipv4/route/flush"
+
 /* More than these are on any kernel as long as nothing happens. */
 #define SHOWN_MAX (64u << 10)
 
@@ -39,6 +43,7 @@ static const char *const shown[] = { "dev", "snmp", "snmp6", "netstat", "unix", 
 struct view {
 	ino_t number;
 	int fds[ARRAY_SIZE(shown)]; /* -1: not on this host */
+	int forget_fd;
 };
 
 struct clean {
@@ -67,7 +72,7 @@ static int open_current(int *ret_fd, struct err *err)
 
 static size_t count_views_max(void)
 {
-	size_t n = fd_count_spare() / ARRAY_SIZE(shown);
+	size_t n = fd_count_spare() / (ARRAY_SIZE(shown) + 1);
 
 	return n < VIEWS_MAX ? n : VIEWS_MAX;
 }
@@ -76,6 +81,7 @@ static void close_view(struct view *v)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(v->fds); i++)
 		close_fdp(&v->fds[i]);
+	close_fdp(&v->forget_fd);
 }
 
 int nets_new(struct nets **ret, struct err *err)
@@ -130,7 +136,8 @@ static bool open_view(struct view *v)
 		v->fds[i] = ok ? openat(dir_fd, shown[i], O_RDONLY | O_CLOEXEC) : -1;
 		ok = ok && (v->fds[i] >= 0 || errno == ENOENT);
 	}
-	return ok;
+	v->forget_fd = open(FORGET_ROUTES, O_WRONLY | O_CLOEXEC);
+	return ok && v->forget_fd >= 0;
 }
 
 /* What the first `n_files` show now; 0 when it does not fit. */
@@ -232,7 +239,8 @@ static bool is_pristine(struct nets *n, int fd, size_t n_files, size_t wanted)
 	if (wanted == 0 || !take_or_open_view(n, fd, &v))
 		return false;
 	size_t size = read_view(&v, n_files, n->seen);
-	bool is_same = size == wanted && memcmp(n->seen, n->pristine, size) == 0;
+	bool is_same = size == wanted && memcmp(n->seen, n->pristine, size) == 0 &&
+		       pwrite(v.forget_fd, "1", 1, 0) == 1;
 	if (is_same && is_whole(&v) && n->views_max > 0)
 		keep_view(n, &v);
 	else

@@ -1,5 +1,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sched.h>
@@ -95,7 +96,7 @@ TEST(there_is_nothing_but_lo_and_it_works)
 	IN_CHILD(enter, NULL);
 }
 
-#define VIEW_FDS 7
+#define VIEW_FDS 8
 
 /* Descriptors by which one that was looked at stays open: none where something is missing. */
 static size_t count_view_fds(void)
@@ -380,7 +381,65 @@ TEST(what_shows_a_trace_late_is_not_used_again)
 	IN_CHILD(leave_late, NULL);
 }
 
-TESTS(UNIT(what_shows_a_trace_late_is_not_used_again), UNIT(there_is_nothing_but_lo_and_it_works),
+/* How long the route to 127.0.0.1 has not been used, in the kernel's ticks for users. */
+static uint32_t ask_age_of_route(void)
+{
+	struct {
+		struct nlmsghdr head;
+		struct rtmsg route;
+		struct rtattr attr;
+		uint32_t address;
+	} ask = {
+		.head = { sizeof(ask), RTM_GETROUTE, NLM_F_REQUEST, 1, 0 },
+		.route = { .rtm_family = AF_INET, .rtm_dst_len = 32 },
+		.attr = { RTA_LENGTH(4), RTA_DST },
+		.address = htonl(INADDR_LOOPBACK),
+	};
+	AUTO_FD fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	_Alignas(struct nlmsghdr) char answer[4096];
+
+	CHILD_CHECK(send(fd, &ask, sizeof(ask), 0) == (ssize_t)sizeof(ask));
+	CHILD_CHECK(recv(fd, answer, sizeof(answer), 0) > 0);
+	struct nlmsghdr *head = (struct nlmsghdr *)answer;
+	size_t left = RTM_PAYLOAD(head);
+	for (struct rtattr *a = RTM_RTA(NLMSG_DATA(head)); RTA_OK(a, left); a = RTA_NEXT(a, left))
+		if (a->rta_type == RTA_CACHEINFO)
+			return ((struct rta_cacheinfo *)RTA_DATA(a))->rta_lastuse;
+	child_fail(__FILE__, __LINE__, "no age");
+}
+
+static void use_a_route(void *ctx)
+{
+	struct nets *n = open_nets();
+	int fd;
+	cpu_set_t one;
+
+	(void)ctx;
+	CPU_ZERO(&one); /* each remembers its own */
+	CPU_SET((size_t)sched_getcpu(), &one);
+	CHILD_CHECK(sched_setaffinity(0, sizeof(one), &one) == 0);
+	CHILD_CHECK(nets_take(n, &fd, NULL) == 0 && nets_enter(fd) == 0);
+	ino_t number = number_of(fd);
+	(void)ask_age_of_route();
+	rest();
+	CHILD_CHECK(ask_age_of_route() > 0);
+	nets_leave(n);
+	nets_give(n, fd);
+	rest();
+	CHILD_CHECK(nets_take(n, &fd, NULL) == 0 && nets_enter(fd) == 0);
+	CHILD_CHECK(number_of(fd) == number && ask_age_of_route() == 0);
+	nets_leave(n);
+	(void)close(fd);
+	nets_free(n);
+}
+
+TEST(routes_that_were_used_are_forgotten)
+{
+	IN_CHILD(use_a_route, NULL);
+}
+
+TESTS(UNIT(what_shows_a_trace_late_is_not_used_again), UNIT(routes_that_were_used_are_forgotten),
+	UNIT(there_is_nothing_but_lo_and_it_works),
 	UNIT(what_is_given_is_taken_again_and_not_all_is_kept),
 	UNIT(of_a_few_only_the_files_stay_open), UNIT(what_shows_a_trace_is_not_kept),
 	UNIT(what_shows_a_trace_is_not_kept_when_its_files_stayed_open),

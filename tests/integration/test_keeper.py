@@ -60,7 +60,7 @@ class Keeper:
                 links.append(os.readlink(f"{where}/{fd}"))
         nets = [link for link in links if link.startswith("net:")]
         assert len(set(nets)) == len(nets) < 100
-        shown = [link for link in links if re.fullmatch(r"/proc/\d+/net/\w+", link)]
+        shown = [link for link in links if re.fullmatch(r"/proc/(\d+|sys)/net/[\w/]+", link)]
         assert len(shown) <= 128
         groups = [link for link in links if re.search(r"/cgroup/.*/box-\d+(/|$)", link)]
         assert len(set(groups)) == len(groups) < 100
