@@ -107,26 +107,34 @@ static bool can_be_kept(struct cgroup *cg)
 	return is_at_most(stats.pids_peak, PIDS_PEAK_MIN) && is_at_most(stats.pids_max_hits, 0);
 }
 
+static bool keep(struct cgroup_host *h, struct cgroup *cg)
+{
+	cgroup_close_files(cg);
+	hold_files(cg);
+	if (h->n_kept == KEPT_MAX || !can_be_kept(cg))
+		return false;
+	cg->next = h->kept;
+	h->kept = cg;
+	h->n_kept++;
+	return true;
+}
+
 /* Every process is in all hierarchies at once: one that has lost its last in that of memory has
  * none in the others. */
 int cgroup_give(struct cgroup_host *h, struct cgroup *cg)
 {
 	const struct cgroup_tree *memory = find_memory(h);
-	int r = 0;
 
 	if (memory && h->n_trees > 1) {
-		if (unlinkat(memory->parent_fd, cg->name, AT_REMOVEDIR) < 0 && errno != ENOENT)
-			return -errno;
-		cgroup_close_files(cg);
-		hold_files(cg);
-		if (h->n_kept < KEPT_MAX && can_be_kept(cg)) {
-			cg->next = h->kept;
-			h->kept = cg;
-			h->n_kept++;
+		bool is_gone =
+			unlinkat(memory->parent_fd, cg->name, AT_REMOVEDIR) == 0 || errno == ENOENT;
+
+		if (!is_gone && errno == EBUSY)
+			return -EBUSY;
+		if (is_gone && keep(h, cg))
 			return 0;
-		}
 	}
-	r = cgroup_remove(cg);
+	int r = cgroup_remove(cg);
 	if (r != -EBUSY)
 		cgroup_free(cg);
 	return r;

@@ -1,4 +1,6 @@
 /* Needs real control groups, and is skipped where there are none. */
+#include <fcntl.h>
+
 #include "base/clock.h"
 #include "box/cgroup_sample.h"
 #include "ipc/result.h"
@@ -261,7 +263,34 @@ TEST(limits_in_the_hierarchy_of_memory_are_set_again)
 	cgroup_free(cg);
 }
 
-TESTS(UNIT(limits_in_the_hierarchy_of_memory_are_set_again),
+static struct cgroup_tree *find_memory(struct cgroup_host *h)
+{
+	size_t i = 0;
+
+	while (!(h->trees[i].controllers & CONTROLLER_BIT(CONTROLLER_MEMORY)))
+		i++;
+	return &h->trees[i];
+}
+
+TEST(one_that_can_not_be_removed_is_released)
+{
+	CLEANUP(cgroup_host_freep) struct cgroup_host *h = open_divided_host();
+	AUTO_FD no_dir = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	size_t n_before = scratch_count_fds();
+	struct cgroup_tree *memory = find_memory(h);
+	int parent_fd = memory->parent_fd;
+	struct cgroup *cg = take(h, "box");
+
+	memory->parent_fd = no_dir;
+	CHECK_EQ(cgroup_give(h, cg), -ENOTDIR);
+	memory->parent_fd = parent_fd;
+	CHECK_EQ(scratch_count_fds(), n_before);
+	CHECK_EQ(h->n_kept, 0);
+	CHECK_EQ(unlinkat(parent_fd, "box", AT_REMOVEDIR), 0);
+}
+
+TESTS(UNIT(one_that_can_not_be_removed_is_released),
+	UNIT(limits_in_the_hierarchy_of_memory_are_set_again),
 	UNIT(a_group_is_used_again_and_counts_anew), UNIT(limits_of_the_one_before_do_not_stay),
 	UNIT(what_shows_that_it_was_used_is_not_kept), UNIT(what_was_killed_is_not_kept),
 	UNIT(one_that_is_in_use_is_not_given), UNIT(nothing_is_left_of_those_kept),
