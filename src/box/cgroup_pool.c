@@ -27,6 +27,9 @@
 /* Its init and its command: no box that ran had fewer processes at once. */
 #define PIDS_PEAK_MIN 2u
 
+/* Who used less than this part of its quota left the next one enough; and to set it is dear. */
+#define QUOTA_PART 2u
+
 static const struct cgroup_tree *find_memory(const struct cgroup_host *h)
 {
 	for (size_t i = 0; i < h->n_trees; i++)
@@ -100,10 +103,12 @@ static bool can_be_kept(struct cgroup *cg)
 
 	if (cg->was_killed)
 		return false;
-	cg->cpu_before_us = 0;
 	cgroup_read_kept_stats(cg, &stats);
 	if (stats.cpu_us != USAGE_UNKNOWN)
-		cg->cpu_before_us = stats.cpu_us;
+		cg->cpu_before_us += stats.cpu_us;
+	/* what was spent is missing until the end of the kernel's period, or the quota is set */
+	if (stats.cpu_us > cg->cpu_milli * CPU_PERIOD_US / 1000 / QUOTA_PART)
+		cg->cpu_milli = 0;
 	return is_at_most(stats.pids_peak, PIDS_PEAK_MIN) && is_at_most(stats.pids_max_hits, 0);
 }
 

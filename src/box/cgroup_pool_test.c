@@ -289,7 +289,29 @@ TEST(one_that_can_not_be_removed_is_released)
 	CHECK_EQ(unlinkat(parent_fd, "box", AT_REMOVEDIR), 0);
 }
 
-TESTS(UNIT(one_that_can_not_be_removed_is_released),
+/* The kernel shares it out by periods: who spends all of it and ends leaves none for a while. */
+TEST(a_quota_that_was_used_is_set_again)
+{
+	CLEANUP(cgroup_host_freep) struct cgroup_host *h = open_divided_host();
+	struct limits half = { .memory_bytes = 256 * MIB, .cpu_milli = 500, .pids = 64 };
+	struct cgroup *cg = take(h, "box");
+
+	CHECK_EQ(cgroup_set_limits(cg, &half, NULL), 0);
+	CHECK_EQ(wait_for(start_in(cg, do_nothing)), 0);
+	give(h, cg);
+	CHECK(cg == h->kept && cg->pids == half.pids);
+	bool is_counted = cg->cpu_before_us > 0;
+	CHECK_EQ(cg->cpu_milli, is_counted ? half.cpu_milli : 0);
+
+	CHECK_EQ(cgroup_take(h, "box", &cg, NULL), 0);
+	CHECK_EQ(cgroup_set_limits(cg, &half, NULL), 0);
+	CHECK_EQ(wait_for(start_in(cg, burn)), 0);
+	give(h, cg);
+	CHECK(cg == h->kept);
+	CHECK_EQ(cg->cpu_milli, 0);
+}
+
+TESTS(UNIT(a_quota_that_was_used_is_set_again), UNIT(one_that_can_not_be_removed_is_released),
 	UNIT(limits_in_the_hierarchy_of_memory_are_set_again),
 	UNIT(a_group_is_used_again_and_counts_anew), UNIT(limits_of_the_one_before_do_not_stay),
 	UNIT(what_shows_that_it_was_used_is_not_kept), UNIT(what_was_killed_is_not_kept),
