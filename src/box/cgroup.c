@@ -244,13 +244,18 @@ static void read_stats(struct cgroup *cg, bool only_kept, struct cgroup_stats *r
 	for (size_t i = 0; i < cg->host->n_trees; i++) {
 		const struct cgroup_tree *t = &cg->host->trees[i];
 		bool is_kept = is_kept_in(t);
+		uint64_t cpu_us = ret->cpu_us;
 
-		if (is_kept || !only_kept)
-			cgroup_tree_read_stats(
-				t, cg->name, is_kept && cg->is_held ? cg->gauge_fds[i] : NULL, ret);
+		if (only_kept && !is_kept)
+			continue;
+		ret->cpu_us = USAGE_UNKNOWN;
+		cgroup_tree_read_stats(
+			t, cg->name, is_kept && cg->is_held ? cg->gauge_fds[i] : NULL, ret);
+		if (ret->cpu_us == USAGE_UNKNOWN)
+			ret->cpu_us = cpu_us;
+		else if (is_kept)
+			ret->cpu_us -= cg->cpu_before_us;
 	}
-	if (ret->cpu_us != USAGE_UNKNOWN)
-		ret->cpu_us -= cg->cpu_before_us;
 }
 
 void cgroup_read_stats(struct cgroup *cg, struct cgroup_stats *ret)

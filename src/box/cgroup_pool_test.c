@@ -311,7 +311,47 @@ TEST(a_quota_that_was_used_is_set_again)
 	CHECK_EQ(cg->cpu_milli, 0);
 }
 
-TESTS(UNIT(a_quota_that_was_used_is_set_again), UNIT(one_that_can_not_be_removed_is_released),
+static int make_tree(const char *path, const char *file, const char *text)
+{
+	char name[256];
+
+	CHECK_EQ(mkdir(path, 0755), 0);
+	(void)snprintf(name, sizeof(name), "%s/box", path);
+	CHECK_EQ(mkdir(name, 0755), 0);
+	(void)snprintf(name, sizeof(name), "%s/box/%s", path, file);
+	scratch_write(AT_FDCWD, name, text);
+	return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* Where memory and processor time are in one hierarchy, both are counted from zero. */
+TEST(what_others_used_is_not_taken_from_what_is_new)
+{
+	SCRATCH(d);
+	char kept[128];
+	char renewed[128];
+
+	(void)snprintf(kept, sizeof(kept), "%s/kept", d.path);
+	(void)snprintf(renewed, sizeof(renewed), "%s/renewed", d.path);
+	AUTO_FD kept_fd = make_tree(kept, "cpu.stat", "usage_usec 5000000\n");
+	AUTO_FD renewed_fd = make_tree(renewed, "cpuacct.usage", "7000000\n");
+	struct cgroup_host h = { .n_trees = 2,
+		.trees = { { .ops = &cgroup_v2, .parent_fd = kept_fd },
+			{ .ops = &cgroup_v1,
+				.parent_fd = renewed_fd,
+				.controllers = CONTROLLER_BIT(CONTROLLER_MEMORY) |
+					       CONTROLLER_BIT(CONTROLLER_CPUACCT) } } };
+	struct cgroup cg = { .host = &h, .name = "box", .cpu_before_us = 4000000 };
+	struct cgroup_stats s;
+
+	cgroup_read_stats(&cg, &s);
+	CHECK_EQ(s.cpu_us, 7000);
+	h.n_trees = 1;
+	cgroup_read_stats(&cg, &s);
+	CHECK_EQ(s.cpu_us, 1000000);
+}
+
+TESTS(UNIT(what_others_used_is_not_taken_from_what_is_new),
+	UNIT(a_quota_that_was_used_is_set_again), UNIT(one_that_can_not_be_removed_is_released),
 	UNIT(limits_in_the_hierarchy_of_memory_are_set_again),
 	UNIT(a_group_is_used_again_and_counts_anew), UNIT(limits_of_the_one_before_do_not_stay),
 	UNIT(what_shows_that_it_was_used_is_not_kept), UNIT(what_was_killed_is_not_kept),
