@@ -55,6 +55,7 @@ struct nets {
 	int home_fd;
 	struct clean clean[NETS_MAX]; /* that given last comes last */
 	size_t n_clean;
+	size_t clean_max;
 	struct view views[VIEWS_MAX]; /* that looked at last comes first */
 	size_t n_views;
 	size_t views_max;
@@ -70,11 +71,9 @@ static int open_current(int *ret_fd, struct err *err)
 	return *ret_fd < 0 ? err_errno(err, "open /proc/self/ns/net") : 0;
 }
 
-static size_t count_views_max(void)
+static size_t min_size(size_t a, size_t b)
 {
-	size_t n = fd_count_spare() / (ARRAY_SIZE(shown) + 1);
-
-	return n < VIEWS_MAX ? n : VIEWS_MAX;
+	return a < b ? a : b;
 }
 
 static void close_view(struct view *v)
@@ -95,7 +94,8 @@ int nets_new(struct nets **ret, struct err *err)
 		return r;
 	*ret = xnew(struct nets);
 	(*ret)->home_fd = fd;
-	(*ret)->views_max = count_views_max();
+	(*ret)->clean_max = min_size(NETS_MAX, fd_count_spare());
+	(*ret)->views_max = min_size(VIEWS_MAX, fd_count_spare() / (ARRAY_SIZE(shown) + 1));
 	(*ret)->pristine = xcalloc(1, SHOWN_MAX);
 	(*ret)->seen = xcalloc(1, SHOWN_MAX);
 	return 0;
@@ -265,7 +265,7 @@ static void drop(struct nets *n, int fd)
 
 void nets_give(struct nets *n, int fd)
 {
-	if (n->n_clean < NETS_MAX && is_pristine(n, fd, ARRAY_SIZE(shown), n->pristine_size) &&
+	if (n->n_clean < n->clean_max && is_pristine(n, fd, ARRAY_SIZE(shown), n->pristine_size) &&
 		wipe(fd))
 		n->clean[n->n_clean++] = (struct clean){ fd, clock_monotonic_ns() };
 	else

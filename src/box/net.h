@@ -15,7 +15,8 @@
 struct err;
 struct nets;
 
-/* At most this many wait for a box: those of as many as may be buried at once, and more. */
+/* At most this many wait for a box: those of as many as may be buried at once, and more; but
+ * no more than fd_count_spare(). */
 #define NETS_MAX 64
 
 /* They rest for that long: the kernel's first word about a group comes after three of its ticks

@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <sched.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -142,6 +143,31 @@ static void give_and_take(void *ctx)
 TEST(what_is_given_is_taken_again_and_not_all_is_kept)
 {
 	IN_CHILD(give_and_take, NULL);
+}
+
+/* Who may open little has its descriptors for runs. */
+static void be_modest(void *ctx)
+{
+	struct rlimit limit = { 160, 160 };
+	struct nets *n = NULL;
+	int fds[20];
+
+	(void)ctx;
+	CHILD_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+	n = open_nets();
+	size_t n_before = scratch_count_fds();
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		CHILD_CHECK(nets_take(n, &fds[i], NULL) == 0);
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		nets_give(n, fds[i]);
+	CHILD_CHECK(nets_count(n) == fd_count_spare() && fd_count_spare() < ARRAY_SIZE(fds));
+	CHILD_CHECK(scratch_count_fds() <= n_before + 2 * fd_count_spare());
+	nets_free(n);
+}
+
+TEST(who_may_open_little_keeps_little)
+{
+	IN_CHILD(be_modest, NULL);
 }
 
 /* What stays open of one is closed with it, also when others fill all places. */
@@ -441,6 +467,7 @@ TEST(routes_that_were_used_are_forgotten)
 TESTS(UNIT(what_shows_a_trace_late_is_not_used_again), UNIT(routes_that_were_used_are_forgotten),
 	UNIT(there_is_nothing_but_lo_and_it_works),
 	UNIT(what_is_given_is_taken_again_and_not_all_is_kept),
-	UNIT(of_a_few_only_the_files_stay_open), UNIT(what_shows_a_trace_is_not_kept),
+	UNIT(who_may_open_little_keeps_little), UNIT(of_a_few_only_the_files_stay_open),
+	UNIT(what_shows_a_trace_is_not_kept),
 	UNIT(what_shows_a_trace_is_not_kept_when_its_files_stayed_open),
 	UNIT(a_mark_on_the_namespace_itself_is_wiped))
