@@ -57,18 +57,49 @@ static int renew(struct cgroup *cg, struct err *err)
 	return cgroup_open_files(cg, err);
 }
 
+static void discard(struct cgroup *cg)
+{
+	(void)cgroup_remove(cg);
+	cgroup_free(cg);
+}
+
+/* Who cleans up groups without processes may have taken it away while it waited. */
+static bool is_there(const struct cgroup *cg)
+{
+	const struct cgroup_tree *memory = find_memory(cg->host);
+
+	for (size_t i = 0; i < cg->host->n_trees; i++) {
+		const struct cgroup_tree *t = &cg->host->trees[i];
+
+		if (t != memory && faccessat(t->parent_fd, cg->name, F_OK, 0) < 0)
+			return false;
+	}
+	return true;
+}
+
+static struct cgroup *take_kept(struct cgroup_host *h)
+{
+	struct cgroup *cg;
+
+	while ((cg = h->kept)) {
+		h->kept = cg->next;
+		h->n_kept--;
+		if (is_there(cg))
+			break;
+		discard(cg);
+	}
+	return cg;
+}
+
 int cgroup_take(struct cgroup_host *h, const char *name, struct cgroup **ret, struct err *err)
 {
-	struct cgroup *cg = h->kept;
+	struct cgroup *cg = take_kept(h);
 
 	if (!cg)
 		return cgroup_new(h, name, ret, err);
-	h->kept = cg->next;
-	h->n_kept--;
 	int r = renew(cg, err);
 	if (r < 0) {
-		(void)cgroup_remove(cg);
-		cgroup_free(cg);
+		discard(cg);
 		return r;
 	}
 	*ret = cg;
@@ -151,8 +182,7 @@ void cgroup_drop_kept(struct cgroup_host *h)
 		struct cgroup *cg = h->kept;
 
 		h->kept = cg->next;
-		(void)cgroup_remove(cg);
-		cgroup_free(cg);
+		discard(cg);
 	}
 	h->n_kept = 0;
 }

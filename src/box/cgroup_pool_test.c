@@ -350,7 +350,27 @@ TEST(what_others_used_is_not_taken_from_what_is_new)
 	CHECK_EQ(s.cpu_us, 1000000);
 }
 
-TESTS(UNIT(what_others_used_is_not_taken_from_what_is_new),
+/* As somebody does who cleans up groups without processes. */
+TEST(one_that_was_taken_away_is_not_used_again)
+{
+	CLEANUP(cgroup_host_freep) struct cgroup_host *h = open_divided_host();
+	const struct cgroup_tree *other = &h->trees[find_memory(h) == &h->trees[0] ? 1 : 0];
+	size_t n_before = scratch_count_fds();
+
+	give(h, take(h, "box"));
+	give(h, take(h, "again"));
+	CHECK_EQ(h->n_kept, 1);
+	CHECK_EQ(unlinkat(other->parent_fd, "box", AT_REMOVEDIR), 0);
+	struct cgroup *cg = take(h, "new");
+	CHECK_STR(cg->name, "new");
+	CHECK_EQ(wait_for(start_in(cg, do_nothing)), 0);
+	give(h, cg);
+	cgroup_drop_kept(h);
+	CHECK_EQ(scratch_count_fds(), n_before);
+}
+
+TESTS(UNIT(one_that_was_taken_away_is_not_used_again),
+	UNIT(what_others_used_is_not_taken_from_what_is_new),
 	UNIT(a_quota_that_was_used_is_set_again), UNIT(one_that_can_not_be_removed_is_released),
 	UNIT(limits_in_the_hierarchy_of_memory_are_set_again),
 	UNIT(a_group_is_used_again_and_counts_anew), UNIT(limits_of_the_one_before_do_not_stay),
