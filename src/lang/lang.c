@@ -122,10 +122,11 @@ const struct lang langs[] = {
 		 * also have no libraries ready, and compile those too: what is under way, which
 		 * is removed at the end, needs more room than /tmp has, and so do the results. */
 		.argv = WORDS("sh", "-c",
-			COMPILE("XDG_CONFIG_HOME=/tmp go build -o /tmp/main \"$source\""), "sh",
-			"/workspace/main.go"),
-		.env = WORDS("GOCACHE=/dev/shm/go-cache", "GOTMPDIR=/workspace", "GOPATH=/tmp/go",
-			"GOTOOLCHAIN=local", "GOMAXPROCS=4"),
+			COMPILE("XDG_CONFIG_HOME=/tmp go build -o /tmp/main \"$source\"; "
+				"status=$?; rm -rf /workspace/.go-cache; (exit $status)"),
+			"sh", "/workspace/main.go"),
+		.env = WORDS("GOCACHE=/workspace/.go-cache", "GOTMPDIR=/workspace",
+			"GOPATH=/tmp/go", "GOTOOLCHAIN=local", "GOMAXPROCS=4"),
 		.needs = NEEDS({ "go", "golang-go" }, { "perl", "perl-base" }),
 	},
 	{
