@@ -169,14 +169,17 @@ TEST(a_feed_that_fails_is_told_with_its_words)
 	struct session *session = sample_session(&m);
 	struct outcome o = { 0 };
 	struct errand_plan plan = { .feed = feed_badly, .capture_fd = -1 };
+	char byte;
 
 	errand_start(session, &plan, on_done, &o);
-	job_started(sample_job(0));
-	sample_settle(&m);
-	CHECK_EQ(o.n, 0); /* the box sees a stream that was cut, and ends */
-	struct result result = job_result(sample_job(0), REASON_PROVISION_FAILED, -1);
+	struct job *j = sample_job(0);
+	job_started(j);
+	/* The box sees a stream that was cut, and ends. */
+	SAMPLE_UNTIL(&m, recv(j->ends[CHANNEL_FILES], &byte, 1, MSG_DONTWAIT) == 0);
+	CHECK_EQ(o.n, 0);
+	struct result result = job_result(j, REASON_PROVISION_FAILED, -1);
 	result.error = EBADMSG;
-	job_ends_with(sample_job(0), &result);
+	job_ends_with(j, &result);
 	SAMPLE_UNTIL(&m, o.n);
 	CHECK_EQ(o.r, -E2BIG);
 	CHECK_STR(o.text, "too many files");
