@@ -32,6 +32,24 @@ ssize_t fd_read_full(int fd, void *buf, size_t size)
 	return (ssize_t)done;
 }
 
+ssize_t fd_pread_full(int fd, void *buf, size_t size, off_t offset)
+{
+	size_t done = 0;
+
+	while (done < size) {
+		ssize_t n = pread(fd, (char *)buf + done, size - done, offset + (off_t)done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			break;
+		done += (size_t)n;
+	}
+	return (ssize_t)done;
+}
+
 int fd_write_full(int fd, const void *buf, size_t size)
 {
 	size_t done = 0;
@@ -72,20 +90,7 @@ ssize_t fd_read_text(int dir_fd, const char *path, char *buf, size_t size)
 
 ssize_t fd_reread_text(int fd, char *buf, size_t size)
 {
-	size_t done = 0;
-
-	while (done < size) {
-		ssize_t n = pread(fd, buf + done, size - done, (off_t)done);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (n == 0)
-			break;
-		done += (size_t)n;
-	}
-	return end_text(buf, (ssize_t)done, size);
+	return end_text(buf, fd_pread_full(fd, buf, size, 0), size);
 }
 
 int fd_write_text(int dir_fd, const char *path, const char *text)

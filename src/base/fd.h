@@ -6,8 +6,10 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Read until `size` bytes or end of file; the number read, or a negative errno. */
+/* Read until `size` bytes or end of file; the number read, or a negative errno. The second reads
+ * from `offset` on, wherever the file stands. */
 ssize_t fd_read_full(int fd, void *buf, size_t size);
+ssize_t fd_pread_full(int fd, void *buf, size_t size, off_t offset);
 
 /* Write all of `buf`; 0 or a negative errno. */
 int fd_write_full(int fd, const void *buf, size_t size);

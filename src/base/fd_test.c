@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 
@@ -30,6 +31,20 @@ TEST(a_pipe_carries_all_or_ends)
 	CHECK_EQ(fd_read_full(read_fd, buf, sizeof(buf)), 0);
 	CHECK_EQ(fd_read_full(-1, buf, sizeof(buf)), -EBADF);
 	CHECK_EQ(fd_write_full(read_fd, "x", 1), -EBADF);
+}
+
+TEST(a_file_is_read_from_anywhere)
+{
+	AUTO_FD fd = memfd_create("file", MFD_CLOEXEC);
+	char buf[16];
+
+	CHECK_EQ(fd_write_full(fd, "hello you", 9), 0);
+	CHECK_EQ(fd_pread_full(fd, buf, 5, 0), 5);
+	CHECK_MEM(buf, "hello", 5);
+	CHECK_EQ(fd_pread_full(fd, buf, sizeof(buf), 6), 3);
+	CHECK_MEM(buf, "you", 3);
+	CHECK_EQ(fd_pread_full(fd, buf, sizeof(buf), 9), 0);
+	CHECK_EQ(fd_pread_full(-1, buf, sizeof(buf), 0), -EBADF);
 }
 
 TEST(nonblock_goes_on_and_off)
@@ -290,8 +305,8 @@ TEST(what_is_mounted_inside_is_not_entered)
 	IN_CHILD(remove_mounted, s.path);
 }
 
-TESTS(UNIT(a_pipe_carries_all_or_ends), UNIT(nonblock_goes_on_and_off),
-	UNIT(a_directory_is_read_from_its_first_entry_each_time),
+TESTS(UNIT(a_pipe_carries_all_or_ends), UNIT(a_file_is_read_from_anywhere),
+	UNIT(nonblock_goes_on_and_off), UNIT(a_directory_is_read_from_its_first_entry_each_time),
 	UNIT(text_is_trimmed_and_must_fit), UNIT(text_of_an_open_file_is_that_of_now),
 	UNIT(a_small_part_of_all_descriptors_is_spare),
 	UNIT(text_is_written_to_files_that_are_there), UNIT(a_whole_file_is_read_up_to_the_limit),

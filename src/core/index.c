@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/fd.h"
 #include "core/frames.h"
 
 #define MAGIC     "BJINDEX1"
@@ -106,25 +107,6 @@ static int write_whole(int fd, const uint8_t *data, size_t size, off_t at)
 	return 0;
 }
 
-/* How many bytes there were before the end of the file. */
-static ssize_t read_whole(int fd, uint8_t *data, size_t size, off_t at)
-{
-	size_t done = 0;
-
-	while (done < size) {
-		ssize_t n = pread(fd, data + done, size - done, at + (off_t)done);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (n == 0)
-			break;
-		done += (size_t)n;
-	}
-	return (ssize_t)done;
-}
-
 /* One that is empty already is not cut: ext4 takes that for a file being replaced, and writes
  * it out when it is closed. */
 static int begin_anew(int fd, bool is_empty, uint64_t *ret_first_seq)
@@ -152,7 +134,7 @@ static bool is_lost(const uint8_t *head, size_t size)
 static int read_header(int fd, bool is_writable, uint64_t *ret_first_seq)
 {
 	uint8_t head[INDEX_RECORD_SIZE];
-	ssize_t n = read_whole(fd, head, sizeof(head), 0);
+	ssize_t n = fd_pread_full(fd, head, sizeof(head), 0);
 
 	if (n < 0)
 		return (int)n;
@@ -212,7 +194,7 @@ ssize_t index_read(const struct index *x, uint64_t seq, struct index_record *ret
 	assert(n <= INDEX_BLOCK && seq >= x->first_seq);
 	if (seq >= SEQ_LIMIT + x->first_seq)
 		return 0;
-	ssize_t size = read_whole(x->fd, block, n * INDEX_RECORD_SIZE, offset_of(x, seq));
+	ssize_t size = fd_pread_full(x->fd, block, n * INDEX_RECORD_SIZE, offset_of(x, seq));
 	if (size < 0)
 		return size;
 	size_t n_read = 0;

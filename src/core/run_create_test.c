@@ -1,11 +1,6 @@
 #include "core/run.h"
 #include "core/service_sample.h"
 
-static void free_row(struct run_row *row)
-{
-	row_fini(&run_table, row);
-}
-
 /* --- the queue --- */
 
 TEST(runs_wait_in_order_and_a_full_queue_refuses)

@@ -5,11 +5,6 @@
 static const char with_files[] = "{\"base_image\":\"host\",\"command\":[\"cat\",\"a\"],"
 				 "\"files\":[{\"path\":\"a\",\"content_b64\":\"aGVsbG8=\"}]}";
 
-static void free_row(struct run_row *row)
-{
-	row_fini(&run_table, row);
-}
-
 /* --- one run, from asking to its stored end --- */
 
 TEST(a_run_goes_through_its_phases_to_a_stored_end)

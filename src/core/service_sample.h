@@ -44,6 +44,11 @@ struct sample {
 	size_t n_fds;
 };
 
+static inline void free_row(struct run_row *row)
+{
+	row_fini(&run_table, row);
+}
+
 /* Turn the loop until `cond` holds, which must not take for ever. */
 #define SAMPLE_UNTIL(m, cond)                                                                      \
 	do {                                                                                       \
@@ -214,6 +219,9 @@ static inline void sample_ask(struct sample *m, struct sample_answer *a, const c
 }
 
 #define SAMPLE_BODY "{\"base_image\":\"host\",\"command\":[\"true\"]}"
+#define SAMPLE_RICH_BODY                                                                           \
+	"{\"base_image\":\"host\",\"command\":[\"true\"],\"capture_patterns\":[\"*\"],"            \
+	"\"files\":[{\"path\":\"a\",\"content_b64\":\"aGVsbG8=\"}]}"
 
 /* An accepted run of alice's, whose job is the last that was started if there is room. */
 static inline struct run *sample_run_of(struct sample *m, const char *user, const char *body)

@@ -6,11 +6,6 @@
 #include "core/service_sample.h"
 #include "lib/shell.h"
 
-static void free_row(struct run_row *row)
-{
-	row_fini(&run_table, row);
-}
-
 static void run_in(const struct session *session, char *body, size_t size)
 {
 	(void)snprintf(

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 #include "base/str.h"
 #include "core/extract.h"
 #include "core/ignore.h"
@@ -258,19 +259,12 @@ static int read_head(const struct upload_source *s, struct look *look, struct er
 	size_t want = s->size < sizeof(look->head) ? (size_t)s->size : sizeof(look->head);
 
 	look->size = s->size;
-	look->n_head = 0;
-	while (look->n_head < want) {
-		ssize_t n = pread(s->fd, look->head + look->n_head, want - look->n_head,
-			(off_t)(s->offset + look->n_head));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return err_errno(err, "read the upload");
-		if (n == 0)
-			return err_set(err, -EIO, "the upload became shorter meanwhile");
-		look->n_head += (size_t)n;
-	}
+	ssize_t n = fd_pread_full(s->fd, look->head, want, (off_t)s->offset);
+	if (n < 0)
+		return err_set(err, (int)n, "read the upload: %s", strerror((int)-n));
+	if ((size_t)n < want)
+		return err_set(err, -EIO, "the upload became shorter meanwhile");
+	look->n_head = want;
 	return 0;
 }
 

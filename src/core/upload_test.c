@@ -1,10 +1,8 @@
 #include "core/upload.h"
 
-#include <archive.h>
-#include <archive_entry.h>
 #include <errno.h>
-#include <sys/mman.h>
 
+#include "core/archive_sample.h"
 #include "lib/pack_room.h"
 #include "lib/test.h"
 
@@ -14,56 +12,6 @@ static const struct upload_limits wide = {
 	.max_depth = 10,
 	.max_ratio = 100,
 };
-
-/* --- making archives --- */
-
-struct member {
-	const char *name;
-	const char *text;
-	unsigned type; /* AE_IFREG when 0 */
-	unsigned mode;
-	const char *link;
-	const char *hard;
-};
-
-typedef int format_fn(struct archive *a);
-
-static void put(struct archive *a, const struct member *m)
-{
-	struct archive_entry *e = archive_entry_new();
-	size_t size = m->text ? strlen(m->text) : 0;
-
-	archive_entry_set_pathname(e, m->name);
-	archive_entry_set_filetype(e, m->type ? m->type : AE_IFREG);
-	archive_entry_set_perm(e, (mode_t)(m->mode ? m->mode : 0644));
-	if (m->link)
-		archive_entry_set_symlink(e, m->link);
-	if (m->hard)
-		archive_entry_set_hardlink(e, m->hard);
-	archive_entry_set_size(e, (la_int64_t)size);
-	CHECK(archive_write_header(a, e) >= ARCHIVE_WARN);
-	if (size > 0)
-		CHECK_EQ(archive_write_data(a, m->text, size), size);
-	archive_entry_free(e);
-}
-
-/* A file in memory that holds an archive of `members`, ended by one without a name. */
-static int make_archive(format_fn *format, format_fn *filter, const struct member *members)
-{
-	struct archive *a = archive_write_new();
-	int fd = memfd_create("archive", MFD_CLOEXEC);
-
-	CHECK(fd >= 0);
-	CHECK_EQ(format(a), ARCHIVE_OK);
-	if (filter)
-		CHECK_EQ(filter(a), ARCHIVE_OK);
-	CHECK_EQ(archive_write_open_fd(a, fd), ARCHIVE_OK);
-	for (; members->name; members++)
-		put(a, members);
-	CHECK_EQ(archive_write_close(a), ARCHIVE_OK);
-	archive_write_free(a);
-	return fd;
-}
 
 static struct upload_source source_of(int fd, const char *name)
 {
@@ -129,31 +77,6 @@ TEST(plain_files_are_stored_by_name)
 	CHECK(scratch_holds(room.dir.fd, "a.txt", "hello"));
 	CHECK(scratch_holds(room.dir.fd, "dir/b.tar", "world"));
 	CHECK(scratch_holds(room.dir.fd, "empty", ""));
-}
-
-TEST(suffixes_decide)
-{
-	static const struct {
-		const char *name;
-		enum upload_kind kind;
-	} rows[] = {
-		{ "a.tar", UPLOAD_TAR },
-		{ "a.tar.gz", UPLOAD_TAR },
-		{ "A.TGZ", UPLOAD_TAR },
-		{ "a.tar.bz2", UPLOAD_TAR },
-		{ "a.tbz2", UPLOAD_TAR },
-		{ "a.tar.xz", UPLOAD_TAR },
-		{ "a.tar.zst", UPLOAD_TAR },
-		{ "a.zip", UPLOAD_ZIP },
-		{ "a.gz", UPLOAD_PLAIN },
-		{ "tar", UPLOAD_PLAIN },
-		{ "a.zip.txt", UPLOAD_PLAIN },
-		{ "", UPLOAD_PLAIN },
-		{ NULL, UPLOAD_PLAIN },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		CHECK_EQ(upload_kind_of(rows[i].name), rows[i].kind);
 }
 
 static const struct member tree[] = {
@@ -683,11 +606,10 @@ TEST(inline_files_have_the_same_limits)
 	CHECK_EQ(pack_inline(&room2, files, 2, &limits, &err), -E2BIG);
 }
 
-TESTS(UNIT(plain_files_are_stored_by_name), UNIT(suffixes_decide),
-	UNIT(archives_of_every_kind_are_unpacked), UNIT(what_is_unsafe_is_skipped),
-	UNIT(links_in_a_zip_are_skipped), UNIT(the_last_of_a_name_wins),
-	UNIT(long_names_come_whole), UNIT(holes_are_zeros), UNIT(a_damaged_archive_leaves_nothing),
-	UNIT(garbage_is_a_damaged_archive_beside_good_ones),
+TESTS(UNIT(plain_files_are_stored_by_name), UNIT(archives_of_every_kind_are_unpacked),
+	UNIT(what_is_unsafe_is_skipped), UNIT(links_in_a_zip_are_skipped),
+	UNIT(the_last_of_a_name_wins), UNIT(long_names_come_whole), UNIT(holes_are_zeros),
+	UNIT(a_damaged_archive_leaves_nothing), UNIT(garbage_is_a_damaged_archive_beside_good_ones),
 	UNIT(formats_we_did_not_ask_for_are_not_tried), UNIT(limits_are_named),
 	UNIT(bombs_are_defused), UNIT(ten_thousand_nested_directories_are_too_deep),
 	UNIT(a_closed_box_is_an_error), UNIT(patterns_leave_files_out),

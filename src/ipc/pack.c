@@ -4,10 +4,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/fd.h"
 #include "base/str.h"
 
 #define CHUNK_SIZE (64u << 10)
@@ -186,12 +186,11 @@ int pack_read_file(int fd, struct pack_sink *sink, struct err *err)
 
 	pack_reader_init(reader, sink);
 	for (;;) {
-		ssize_t n = pread(fd, chunk, CHUNK_SIZE, at);
+		ssize_t n = fd_pread_full(fd, chunk, CHUNK_SIZE, at);
 
-		if (n < 0 && errno == EINTR)
-			continue;
 		if (n < 0)
-			return err_errno(err, "read a stream of files");
+			return err_set(
+				err, (int)n, "read a stream of files: %s", strerror((int)-n));
 		if (n == 0)
 			return pack_end(reader, err);
 		int r = pack_feed(reader, chunk, (size_t)n, err);
