@@ -21,13 +21,23 @@
 /* Guests can nest deeper than what was unpacked; what is unpacked can not. */
 #define DEPTH_MAX (PACK_DEPTH_MAX + 1)
 
+/* What the name of new files' directory begins with; 16 digits follow. */
+#define PREFIX ".incoming-"
+
+bool commit_is_name(const char *name)
+{
+	const char *digits = str_after(name, PREFIX);
+
+	return digits && str_is_hex(digits, 16);
+}
+
 int commit_begin(int dir_fd, char ret_name[COMMIT_NAME_SIZE], int *ret_fd, struct err *err)
 {
 	uint64_t bits;
 
 	if (getrandom(&bits, sizeof(bits), 0) != (ssize_t)sizeof(bits))
 		abort();
-	(void)snprintf(ret_name, COMMIT_NAME_SIZE, ".incoming-%016llx", (unsigned long long)bits);
+	(void)snprintf(ret_name, COMMIT_NAME_SIZE, PREFIX "%016llx", (unsigned long long)bits);
 	if (mkdirat(dir_fd, ret_name, 0700) < 0)
 		return err_errno(err, "make a directory in the workspace");
 	int fd = openat(dir_fd, ret_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -17,5 +17,8 @@ int commit_begin(int dir_fd, char ret_name[COMMIT_NAME_SIZE], int *ret_fd, struc
  * way round, -EDQUOT when the workspace would then hold more than `max_bytes`. */
 int commit_end(int dir_fd, const char *name, bool clears, uint64_t max_bytes, struct err *err);
 
+/* Could a directory of this name be one that commit_begin() made? */
+bool commit_is_name(const char *name);
+
 /* Forget it. */
 void commit_abort(int dir_fd, const char *name);

@@ -3,7 +3,7 @@
  *
  *   early steps -> wait for the specification -> late steps -> take files in
  *     -> start the guest -> reap until the guest ends -> kill and reap the rest
- *     -> report -> send files out -> exit
+ *     -> report -> send files and their names out -> exit
  *
  * The end of the guest is the end of the run: whoever is left, daemons and
  * orphans included, is killed before anything is reported. When the keeper goes
@@ -37,6 +37,7 @@
 #include "box/cgroup.h"
 #include "box/files.h"
 #include "box/guest.h"
+#include "box/list.h"
 #include "box/program.h"
 #include "box/sample.h"
 #include "box/step.h"
@@ -58,6 +59,7 @@ struct init {
 	int status; /* of the guest, as wait() gives it */
 	uint64_t ended_ns;
 	struct sample sample;
+	struct list_mark mark; /* before the guest began */
 };
 
 static uint8_t buffer[FRAME_SIZE_MAX];
@@ -291,8 +293,20 @@ static void end_the_rest(void)
 	} while (waitpid(-1, NULL, 0) > 0 || errno == EINTR);
 }
 
+static void mark_files(struct init *in)
+{
+	AUTO_FD dir = -1;
+
+	if (!in->spec.lists)
+		return;
+	dir = open("/workspace", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir >= 0)
+		list_mark(&in->mark, dir);
+}
+
 static void run_guest(struct init *in)
 {
+	mark_files(in);
 	start_guest(in);
 	wait_for_guest(in);
 	end_the_rest();
@@ -317,13 +331,29 @@ static void report_end(const struct init *in)
 	put_fini(&p);
 }
 
-static void send_files_out(const struct init *in)
+/* What is to be heard of the workspace: the names of its files, and files. */
+static int send_out(struct init *in, uint64_t *ret_bytes, struct err *err)
+{
+	const struct list_mark *mark = in->mark.at_ns ? &in->mark : NULL;
+	int r = 0;
+
+	if (in->fds[CHANNEL_LISTING] >= 0)
+		r = list_send(in->fds[CHANNEL_LISTING], mark, err);
+	close_fdp(&in->fds[CHANNEL_LISTING]);
+	if (r == 0 && in->fds[CHANNEL_CAPTURE] >= 0)
+		r = files_send_out(&in->spec, in->fds[CHANNEL_CAPTURE], ret_bytes, err);
+	close_fdp(&in->fds[CHANNEL_CAPTURE]);
+	return r;
+}
+
+/* All ends are closed when that is said: whoever hears it need not wait for our own. */
+static void send_files_out(struct init *in)
 {
 	struct err err = { 0 };
 	struct put p;
 	uint64_t n_bytes = 0;
 
-	int r = files_send_out(&in->spec, in->fds[CHANNEL_CAPTURE], &n_bytes, &err);
+	int r = send_out(in, &n_bytes, &err);
 	put_init(&p, 1024);
 	put_u64(&p, n_bytes);
 	put_str(&p, r < 0 ? err.text : "");
@@ -426,7 +456,7 @@ void init_main(const struct init_args *args)
 	else
 		report_running(in.ended_ns = clock_monotonic_ns());
 	report_end(&in);
-	if (in.fds[CHANNEL_CAPTURE] >= 0)
+	if (in.fds[CHANNEL_CAPTURE] >= 0 || in.fds[CHANNEL_LISTING] >= 0)
 		send_files_out(&in);
 	_exit(0);
 }

@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "ipc/cur.h"
 #include "ipc/frame.h"
+#include "ipc/inventory.h"
 #include "ipc/message.h"
 #include "ipc/pack_write.h"
 #include "ipc/result.h"
@@ -30,6 +31,7 @@ struct play {
 	int out_fd;
 	int files_fd;
 	int capture_fd;
+	int listing_fd;
 };
 
 static void open_box(struct play *p, const char *stage_dir)
@@ -37,7 +39,7 @@ static void open_box(struct play *p, const char *stage_dir)
 	struct err err = { 0 };
 
 	memset(p, 0, sizeof(*p));
-	p->out_fd = p->files_fd = p->capture_fd = -1;
+	p->out_fd = p->files_fd = p->capture_fd = p->listing_fd = -1;
 	stage_host(&p->stage, stage_dir);
 	if (box_start(&p->stage.host, p->stage.root, NULL, 0x70001234, &p->box, &err) < 0)
 		child_fail(__FILE__, __LINE__, err.text);
@@ -68,6 +70,10 @@ static void send_script(struct play *p, const char *script)
 		p->capture_fd = ends[0];
 		fds[n++] = ends[1];
 		mask |= 1u << CHANNEL_CAPTURE;
+	}
+	if (s->lists) {
+		CHILD_CHECK(fd_pipe(&p->listing_fd, &fds[n++]) == 0);
+		mask |= 1u << CHANNEL_LISTING;
 	}
 	spec_make_id(s->id);
 	s->argv = argv;
@@ -332,6 +338,45 @@ TEST(files_go_in_before_and_out_after)
 	IN_CHILD(carry_files, &d);
 }
 
+/* What was there before, and what the guest made of it. */
+static void name_files(void *ctx)
+{
+	CLEANUP(inventory_fini) struct inventory l = { 0 };
+	struct play p;
+	struct cur c;
+	uint8_t data[4096];
+
+	open_box(&p, ctx);
+	p.stage.spec.takes_files = p.stage.spec.lists = true;
+	send_script(&p, "echo >new; echo x >>changed; ln -s /etc link; mkfifo fifo");
+	struct pack_writer w = { .fd = p.files_fd, .max_bytes = UINT64_MAX };
+	CHILD_CHECK(pack_write_bytes(&w, "old", 0644, "text", 4, NULL) == 0);
+	CHILD_CHECK(pack_write_bytes(&w, "changed", 0644, "text", 4, NULL) == 0);
+	CHILD_CHECK(pack_write_end(&w, NULL) == 0);
+	(void)close(p.files_fd);
+	CHILD_CHECK(hear(&p, &c) == MESSAGE_BOX_RUNNING);
+	CHILD_CHECK(hear_exited(&p) == 0);
+	ssize_t n = fd_read_full(p.listing_fd, data, sizeof(data));
+	CHILD_CHECK(n > 0);
+	CHILD_CHECK(hear(&p, &c) == MESSAGE_BOX_CAPTURED);
+	cur_init(&c, data, (size_t)n);
+	CHILD_CHECK(inventory_get(&l, &c) == 0);
+	CHILD_CHECK(l.n == 5 && !l.is_cut);
+	CHILD_CHECK(streq(l.at[0].path, "changed") && l.at[0].is_changed && l.at[0].size == 6);
+	CHILD_CHECK(streq(l.at[1].path, "fifo") && l.at[1].kind == INVENTORY_OTHER);
+	CHILD_CHECK(streq(l.at[2].path, "link") && l.at[2].kind == INVENTORY_LINK);
+	CHILD_CHECK(streq(l.at[3].path, "new") && l.at[3].is_changed);
+	CHILD_CHECK(streq(l.at[4].path, "old") && !l.at[4].is_changed);
+	expect_gone(&p);
+}
+
+TEST(names_of_files_are_told_after_the_guest)
+{
+	SCRATCH(d);
+
+	IN_CHILD(name_files, d.path);
+}
+
 static void refuse_files(void *ctx)
 {
 	struct play p;
@@ -362,4 +407,5 @@ TESTS(UNIT(a_guest_runs_and_its_end_is_told), UNIT(nobody_outlives_the_guest_and
 	UNIT(what_can_not_be_started_is_told), UNIT(signals_are_passed_on),
 	UNIT(a_kill_reaches_everybody), UNIT(a_box_ends_with_its_control_socket),
 	UNIT(a_box_that_is_told_nonsense_runs_nothing), UNIT(files_go_in_before_and_out_after),
+	UNIT(names_of_files_are_told_after_the_guest),
 	UNIT(without_its_files_a_guest_is_not_started))

@@ -8,8 +8,10 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "core/collector.h"
+#include "core/lister.h"
 #include "core/service.h"
 #include "core/session.h"
+#include "ipc/inventory.h"
 
 struct errand {
 	struct errand *next; /* of the same session, in the order they came */
@@ -20,6 +22,7 @@ struct errand {
 	void *ctx;
 	struct job *job;
 	struct collector *collector;
+	struct lister *lister;
 	bool is_running;
 	bool is_canceled; /* by us */
 	bool is_fed;
@@ -104,6 +107,19 @@ static void on_collected(void *ctx, int r, uint64_t n_bytes)
 	check_over(e);
 }
 
+static void on_listed(void *ctx, int r, struct inventory *listing)
+{
+	struct errand *e = ctx;
+
+	e->lister = NULL;
+	if (r < 0)
+		fail(e, r == -ENODATA ? -EIO : r, "the box said nothing of use of its files");
+	*e->plan.listing = *listing;
+	*listing = (struct inventory){ 0 };
+	e->is_collected = true;
+	check_over(e);
+}
+
 static void on_started(void *ctx, int fds[CHANNEL_COUNT])
 {
 	struct errand *e = ctx;
@@ -117,6 +133,11 @@ static void on_started(void *ctx, int fds[CHANNEL_COUNT])
 		e->is_collected = false;
 		e->collector = collector_start(e->service->loop, take_fd(&fds[CHANNEL_CAPTURE]),
 			take_fd(&e->plan.capture_fd), e->plan.capture_max, on_collected, e);
+	}
+	if (fds[CHANNEL_LISTING] >= 0 && e->plan.listing) {
+		e->is_collected = false;
+		e->lister = lister_start(
+			e->service->loop, take_fd(&fds[CHANNEL_LISTING]), on_listed, e);
 	}
 	for (int i = 0; i < CHANNEL_COUNT; i++)
 		close_fdp(&fds[i]);
@@ -182,6 +203,9 @@ static void fill_spec(const struct errand *e, struct spec *spec)
 	spec_init(spec);
 	spec_make_id(spec->id);
 	spec->deed = e->plan.only ? DEED_FETCH : DEED_FILES;
+	if (e->plan.listing)
+		spec->deed = DEED_LIST;
+	spec->lists = spec->deed == DEED_LIST;
 	spec->argv = xcalloc(1, sizeof(*spec->argv));
 	spec->env = xcalloc(1, sizeof(*spec->env));
 	spec->globs = xcalloc(2, sizeof(*spec->globs));
@@ -236,6 +260,7 @@ static void forget(struct errand *e, const char *text)
 {
 	unlink_errand(e);
 	collector_free(e->collector);
+	lister_free(e->lister);
 	close_fdp(&e->plan.capture_fd);
 	e->done(e->ctx, -ECANCELED, text, 0);
 	free(e);

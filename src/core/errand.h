@@ -8,6 +8,7 @@
 #include "core/feeder.h"
 
 struct errand;
+struct inventory;
 struct session;
 
 struct errand_plan {
@@ -17,6 +18,8 @@ struct errand_plan {
 	int capture_fd;   /* a file that gets everything there is; taken; -1 for none */
 	const char *only; /* ... or gets only the file of this path; NULL: everything */
 	uint64_t capture_max;
+	struct inventory
+		*listing; /* gets what is in the workspace, and nothing else is done; NULL */
 };
 
 /* `r` is 0, -ENOSPC when the workspace can not hold it, -ECONNRESET when the keeper is gone, or

@@ -14,6 +14,7 @@
 #include "core/audit.h"
 #include "core/collector.h"
 #include "core/identity.h"
+#include "core/lister.h"
 #include "core/metrics.h"
 #include "core/problem.h"
 #include "core/run_private.h"
@@ -285,6 +286,8 @@ void run_free(struct run *run)
 	run_stop_linger(run);
 	run_input_fini(run);
 	collector_free(run->capture);
+	lister_free(run->lister);
+	inventory_fini(&run->listing);
 	if (run->stream)
 		stream_unref(run->stream);
 	close_fdp(&run->dir_fd);

@@ -16,11 +16,13 @@
 #include "core/queue.h"
 #include "core/request.h"
 #include "core/upload.h"
+#include "ipc/inventory.h"
 #include "store/record.h"
 
 struct collector;
 struct identity;
 struct job;
+struct lister;
 struct problem;
 struct run;
 struct service;
@@ -67,6 +69,10 @@ struct run {
 	int out_fd, err_fd; /* not yet given to the stream */
 	struct run_input input;
 	struct collector *capture;
+	bool lists; /* names its files when it is over */
+	struct lister *lister;
+	struct inventory listing; /* of a run that `lists`: for whoever waits for its end */
+	bool has_listing;         /* false also when its box died before it could say */
 	uv_timer_t *linger; /* gives up on output that does not end; or tries again to store */
 
 	uint64_t accepted_ns; /* CLOCK_MONOTONIC */
@@ -76,6 +82,7 @@ struct run {
 	bool is_attached; /* the stream has its output, or knows that there is none */
 	bool is_drained;
 	bool is_captured;
+	bool is_listed;
 	bool is_settling;    /* its end is being stored */
 	bool is_stored;      /* ... and who asks the store from now on finds it there */
 	bool is_abandoned;   /* it goes when nobody is at work for it any more */
@@ -95,6 +102,7 @@ struct run_wish {
 	const char *idempotency_key; /* may be NULL */
 	const char *source;
 	const char *trace_id; /* may be NULL */
+	bool lists;           /* whoever waits for its end finds what is in its workspace then */
 };
 
 /* Accept a run. With a key that was used before, `replayed` says so, with the row as it is

@@ -17,6 +17,7 @@
 #include "core/audit.h"
 #include "core/collector.h"
 #include "core/feeder.h"
+#include "core/lister.h"
 #include "core/metrics.h"
 #include "core/quota.h"
 #include "core/run_private.h"
@@ -52,11 +53,10 @@ static void on_linger(uv_timer_t *timer)
 	run_stop_linger(run);
 	if (run->stream)
 		stream_finish(run->stream);
-	if (run->capture) {
-		collector_free(TAKE(run->capture));
-		run->is_captured = true;
-		run_check_over(run);
-	}
+	collector_free(TAKE(run->capture));
+	lister_free(TAKE(run->lister));
+	run->is_captured = run->is_listed = true;
+	run_check_over(run);
 }
 
 static void start_timer(struct run *run, uv_timer_cb on, uint64_t ms)
@@ -114,7 +114,9 @@ void run_end(struct run *run, const struct result *result)
 	}
 	if (!run->capture)
 		run->is_captured = true;
-	if (!run->is_drained || !run->is_captured)
+	if (!run->lister)
+		run->is_listed = true;
+	if (!run->is_drained || !run->is_captured || !run->is_listed)
 		start_timer(run, on_linger, LINGER_MS);
 	service_dispatch(run->service);
 	run_check_over(run);
@@ -233,7 +235,8 @@ void run_check_over(struct run *run)
 		release(run);
 		return;
 	}
-	if (run->is_settling || !run->has_result || !run->is_drained || !run->is_captured)
+	if (run->is_settling || !run->has_result || !run->is_drained || !run->is_captured ||
+		!run->is_listed)
 		return;
 	run->is_settling = true;
 	run_stop_linger(run);

@@ -18,6 +18,7 @@
 #include "core/collector.h"
 #include "core/feeder.h"
 #include "core/image_name.h"
+#include "core/lister.h"
 #include "core/metrics.h"
 #include "core/problem.h"
 #include "core/run_private.h"
@@ -95,6 +96,7 @@ static void fill_spec(const struct run *run, struct spec *spec)
 	spec->require = run->policy.require;
 	spec->takes_files = run->n_files > 0;
 	spec->lingers = true;
+	spec->lists = run->lists;
 	if (run->session)
 		memcpy(spec->workspace, run->session->workspace, sizeof(spec->workspace));
 }
@@ -185,11 +187,25 @@ static void collect(struct run *run, int fd)
 		collector_start(run->service->loop, fd, file, capture_room(run), on_captured, run);
 }
 
+static void on_listed(void *ctx, int r, struct inventory *listing)
+{
+	struct run *run = ctx;
+
+	if (r == -EBADMSG)
+		log_warn("files of run %s: what its box said of them makes no sense", run->row.id);
+	run->lister = NULL;
+	run->listing = *listing;
+	*listing = (struct inventory){ 0 };
+	run->has_listing = r == 0;
+	run->is_listed = true;
+	run_check_over(run);
+}
+
 static void on_started(void *ctx, int fds[CHANNEL_COUNT])
 {
 	struct run *run = ctx;
 
-	run->is_captured = true;
+	run->is_captured = run->is_listed = true;
 	run->out_fd = take_fd(&fds[CHANNEL_STDOUT]);
 	run->err_fd = take_fd(&fds[CHANNEL_STDERR]);
 	if (run->request.interactive) {
@@ -202,6 +218,11 @@ static void on_started(void *ctx, int fds[CHANNEL_COUNT])
 	}
 	if (fds[CHANNEL_CAPTURE] >= 0)
 		collect(run, take_fd(&fds[CHANNEL_CAPTURE]));
+	if (fds[CHANNEL_LISTING] >= 0) {
+		run->is_listed = false;
+		run->lister = lister_start(
+			run->service->loop, take_fd(&fds[CHANNEL_LISTING]), on_listed, run);
+	}
 	if (fds[CHANNEL_FILES] >= 0) {
 		run->is_fed = true;
 		run->n_work++;
@@ -297,6 +318,7 @@ static void start_again(struct run *run)
 	close_fdp(&run->err_fd);
 	run_input_fini(run);
 	collector_free(TAKE(run->capture));
+	lister_free(TAKE(run->lister));
 	run_move(run, PHASE_QUEUED);
 	wait_again(run);
 	run_fill_request(run, false);

@@ -1,6 +1,7 @@
 #include "core/run.h"
 
 #include "core/service_sample.h"
+#include "ipc/cur.h"
 
 static const char with_files[] = "{\"base_image\":\"host\",\"command\":[\"cat\",\"a\"],"
 				 "\"files\":[{\"path\":\"a\",\"content_b64\":\"aGVsbG8=\"}]}";
@@ -46,6 +47,73 @@ TEST(a_run_goes_through_its_phases_to_a_stored_end)
 	CHECK(sample_in_order(frames, "oops", "\"reason\":\"exit_code_0\"", NULL));
 	CHECK_EQ(m.service->n_runs, 0);
 	CHECK_EQ(m.service->queue.n_active, 0);
+	sample_remove(&m);
+}
+
+/* What its box says of its files is there for whoever waits for its end. */
+
+struct waiting {
+	struct run_waiter waiter; /* first */
+	unsigned n;
+	bool has_listing;
+	char path[16];
+};
+
+static void on_listed_over(struct run_waiter *w, struct run *run)
+{
+	struct waiting *waiting = (struct waiting *)w;
+
+	waiting->n++;
+	waiting->has_listing = run->has_listing;
+	if (run->listing.n)
+		(void)snprintf(waiting->path, sizeof(waiting->path), "%s", run->listing.at[0].path);
+}
+
+/* Play a run that lists, whose box says `size` bytes of it. */
+static struct waiting play_listing(struct sample *m, const void *data, size_t size)
+{
+	struct identity who = sample_who("alice");
+	struct request request;
+	struct sample_answer answer = { 0 };
+	struct waiting w = { .waiter = { .over = on_listed_over } };
+	size_t n = sample_host.n_jobs;
+
+	sample_parse(SAMPLE_BODY, REQUEST_RUN, &request);
+	struct run_wish wish = { .request = &request, .who = &who, .source = "rest" };
+	wish.lists = true;
+	run_create(m->service, &wish, sample_on_created, sample_on_replayed, &answer);
+	request_fini(&request);
+	SAMPLE_UNTIL(m, answer.n);
+	run_wait(answer.run, &w.waiter);
+	struct job *j = sample_job(n);
+	CHECK(j->lists);
+	job_started(j);
+	job_running(j);
+	CHECK_EQ(fd_write_full(j->ends[CHANNEL_LISTING], data, size), 0);
+	job_ends(j, REASON_EXIT_CODE_0, 0);
+	SAMPLE_UNTIL(m, w.n);
+	return w;
+}
+
+TEST(a_run_that_lists_tells_who_waits_for_it)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct inventory l = { 0 };
+	struct inventory_entry e = { .kind = INVENTORY_FILE, .path = (char *)"plot.png" };
+	CLEANUP(put_fini) struct put p;
+
+	CHECK_EQ(inventory_add(&l, &e), 0);
+	put_init(&p, 100);
+	inventory_put(&l, &p);
+	struct waiting w = play_listing(&m, p.data, p.size);
+	CHECK(w.has_listing);
+	CHECK_STR(w.path, "plot.png");
+	w = play_listing(&m, p.data, p.size - 1);
+	CHECK(!w.has_listing);
+	w = play_listing(&m, "", 0);
+	CHECK(!w.has_listing);
+	inventory_fini(&l);
 	sample_remove(&m);
 }
 
@@ -487,7 +555,8 @@ TEST(a_run_is_found_by_its_owner_live_or_stored)
 	sample_remove(&m);
 }
 
-TESTS(UNIT(a_run_goes_through_its_phases_to_a_stored_end),
+TESTS(UNIT(a_run_that_lists_tells_who_waits_for_it),
+	UNIT(a_run_goes_through_its_phases_to_a_stored_end),
 	UNIT(the_result_is_released_only_when_the_end_is_stored),
 	UNIT(a_result_whose_end_can_not_be_stored_stays_with_the_keeper),
 	UNIT(an_end_that_comes_before_running_is_an_end),

@@ -28,7 +28,7 @@ struct job {
 	unsigned n_cancels;
 	/* of its specification */
 	enum deed deed;
-	bool takes_files, captures, clears;
+	bool takes_files, captures, clears, lists;
 	char workspace[WORKSPACE_ID_SIZE + 1];
 	char *argv;              /* joined by blanks */
 	int ends[CHANNEL_COUNT]; /* the box's */
@@ -137,6 +137,7 @@ static inline int sample_rt_start(struct runtime_host *h, const struct spec *spe
 	j->takes_files = spec->takes_files;
 	j->captures = spec->globs[0] != NULL;
 	j->clears = spec->clears;
+	j->lists = spec->lists;
 	memcpy(j->workspace, spec->workspace, sizeof(j->workspace));
 	j->argv = sample_join(spec->argv);
 	*ret = j;
@@ -291,6 +292,8 @@ static inline void job_started(struct job *j)
 		sample_open_channel(j, fds, CHANNEL_FILES);
 	if (j->captures)
 		sample_open_channel(j, fds, CHANNEL_CAPTURE);
+	if (j->lists)
+		sample_open_channel(j, fds, CHANNEL_LISTING);
 	CHECK(!j->is_released);
 	j->events->started(j->ctx, fds);
 	for (int i = 0; i < CHANNEL_COUNT; i++)

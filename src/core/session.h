@@ -20,6 +20,7 @@
 
 struct errand;
 struct identity;
+struct inventory;
 struct problem;
 struct request;
 struct service;
@@ -108,6 +109,11 @@ struct session_file {
  * among others it is file_not_found, invalid_path or payload_too_large. */
 typedef void session_file_cb(void *ctx, struct session_file *file, struct problem *problem);
 void session_get_file(struct session *session, const char *path, session_file_cb *done, void *ctx);
+
+/* What is in its workspace, at any time, also while runs change it. It belongs to the caller of
+ * `done`; NULL with a problem. */
+typedef void session_listing_cb(void *ctx, struct inventory *listing, struct problem *problem);
+void session_list_files(struct session *session, session_listing_cb *done, void *ctx);
 
 typedef void snapshot_cb(void *ctx, const struct snapshot_row *row, struct problem *problem);
 void session_snapshot(struct session *session, snapshot_cb *done, void *ctx);

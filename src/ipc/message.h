@@ -3,7 +3,7 @@
  * MESSAGE_VERSION, and a peer of another version is turned away. */
 #pragma once
 
-#define MESSAGE_VERSION 3
+#define MESSAGE_VERSION 4
 
 /* The name of a keeper, new with each: 64 random bits in hexadecimal. */
 #define KEEPER_ID_SIZE 16
@@ -43,7 +43,7 @@ enum message {
 	MESSAGE_BOX_RUNNING = 61,  /* u64 when, CLOCK_MONOTONIC */
 	MESSAGE_BOX_EXITED = 62,   /* u64 when, u32 wait status, u64 cpu_us, peak, files, pids */
 	MESSAGE_BOX_FAILED = 63,   /* u32 reason, u32 errno, text */
-	MESSAGE_BOX_CAPTURED = 64, /* u64 bytes */
+	MESSAGE_BOX_CAPTURED = 64, /* u64 bytes, text: what went wrong; all was sent */
 };
 
 /* The channels of a run. A STARTED message carries one descriptor for each bit
@@ -55,6 +55,7 @@ enum channel {
 	CHANNEL_TTY,     /* instead of the three above */
 	CHANNEL_FILES,   /* a pack stream into the box, before the guest starts */
 	CHANNEL_CAPTURE, /* a pack stream out of it, after the guest ended */
+	CHANNEL_LISTING, /* what is in the workspace then, as inventory.h has it */
 	CHANNEL_COUNT,
 };
 

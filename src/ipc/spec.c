@@ -188,6 +188,7 @@ void spec_put(const struct spec *s, struct put *p)
 	put_str(p, s->workspace);
 	put_u8(p, (uint8_t)s->deed);
 	put_u8(p, s->clears);
+	put_u8(p, s->lists);
 }
 
 /* A bool travels as 0 or 1 and as nothing else. */
@@ -229,6 +230,7 @@ void spec_get(struct spec *s, struct cur *c)
 	cur_str_into(c, s->workspace, sizeof(s->workspace));
 	s->deed = (enum deed)cur_u8(c);
 	s->clears = get_bool(c);
+	s->lists = get_bool(c);
 }
 
 static int check_env(char *const *env, struct err *err)
@@ -301,6 +303,10 @@ static int check_deed(const struct spec *s, struct err *err)
 		return err_set(err, -EINVAL, "a command where the workspace is to be cleared");
 	if (s->deed == DEED_FETCH && (s->takes_files || s->clears || !is_one_path(s->globs)))
 		return err_set(err, -EINVAL, "more than one file where only that is wanted");
+	if (s->deed == DEED_LIST && (s->takes_files || s->clears || (s->globs && s->globs[0])))
+		return err_set(err, -EINVAL, "files where only their names are wanted");
+	if (s->lists != (s->deed == DEED_LIST) && !executes)
+		return err_set(err, -EINVAL, "names where only files are wanted, or none");
 	if (s->workspace[0] && !str_is_hex(s->workspace, WORKSPACE_ID_SIZE))
 		return err_set(err, -EINVAL, "workspace id is not %d hexadecimal digits",
 			WORKSPACE_ID_SIZE);

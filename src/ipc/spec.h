@@ -24,6 +24,7 @@ enum deed {
 	DEED_EXECUTE, /* run the guest */
 	DEED_FILES,   /* only take files in, all of them or none, and send files out */
 	DEED_FETCH,   /* only send out one file, whose path is the one glob, taken literally */
+	DEED_LIST,    /* only say what is in the workspace */
 	DEED_COUNT,
 };
 
@@ -99,6 +100,7 @@ struct spec {
 	char workspace[WORKSPACE_ID_SIZE + 1]; /* one made before; empty: of its own */
 	enum deed deed;
 	bool clears; /* DEED_FILES: what was in the workspace goes, once all files are there */
+	bool lists;  /* says what is in the workspace, after the guest ended */
 };
 
 /* Defaults for everything but id, argv and env. */

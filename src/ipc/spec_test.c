@@ -219,6 +219,30 @@ TEST(an_empty_pattern_is_refused)
 	check_refused(&s, "capture pattern 1");
 }
 
+TEST(files_are_listed_and_nothing_else_happens)
+{
+	GOOD(s);
+
+	s.lists = true;
+	CHECK_EQ(spec_check(&s, NULL), 0); /* a guest may run before that */
+	free(s.argv[0]);
+	s.argv[0] = NULL;
+	s.deed = DEED_LIST;
+	check_refused(&s, "only their names");
+	free(s.globs[0]);
+	s.globs[0] = NULL;
+	CHECK_EQ(spec_check(&s, NULL), 0);
+	s.takes_files = true;
+	check_refused(&s, "only their names");
+	s.takes_files = false;
+	s.lists = false;
+	check_refused(&s, "or none");
+	s.deed = DEED_FILES;
+	CHECK_EQ(spec_check(&s, NULL), 0);
+	s.lists = true;
+	check_refused(&s, "only files are wanted");
+}
+
 TEST(one_file_is_fetched_by_a_clean_path_and_nothing_else_happens)
 {
 	static const char *const bad[] = { "/etc/passwd", "../x", "a//b", "a/", "." };
@@ -397,6 +421,7 @@ TESTS(UNIT(the_defaults_are_good), UNIT(every_limit_out_of_range_is_named),
 	UNIT(a_command_is_needed), UNIT(the_working_directory_is_absolute),
 	UNIT(a_secret_in_a_bad_variable_is_not_repeated),
 	UNIT(lists_that_no_message_could_carry_are_refused), UNIT(an_empty_pattern_is_refused),
+	UNIT(files_are_listed_and_nothing_else_happens),
 	UNIT(one_file_is_fetched_by_a_clean_path_and_nothing_else_happens),
 	UNIT(a_spec_survives_the_wire), UNIT(every_prefix_of_a_spec_is_refused),
 	UNIT(a_bool_is_0_or_1_and_unknown_facets_are_refused), UNIT(facets_are_listed_by_name))

@@ -66,7 +66,7 @@ struct ward {
 	char id[RUN_ID_SIZE + 1];
 	struct limits limits;
 	bool lingers;
-	bool captures;
+	bool captures;               /* files, or their names: init says when all were sent */
 	struct workspace *workspace; /* one that outlives it; NULL: its own */
 	enum run_state state;
 

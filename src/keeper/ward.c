@@ -1,8 +1,8 @@
 /* One run, from the request to the acknowledged result:
  *
- *   starting --running--> running --exited--> ending --init gone--> ended --ack--> (closed)
+ *   starting --running--> running --exited--> ending --captured--> ended --ack--> (closed)
  *
- * "Ending" is the time in which init sends files out. A run is reported once, when
+ * "Ending" is the time in which init sends files out, or their names. A run is reported once, when
  * no process of the guest lives any more; what is left then is our own init, on
  * its way out. Here a run is started and ended; ward_hear.c hears of its box, and
  * ward_tell.c tells its client. */
@@ -156,7 +156,7 @@ static int make_channel(enum channel channel, int *ret_client, int *ret_box)
 		return fd_pipe(ret_box, ret_client);
 	/* Pipes, so that a client may splice them: a byte is then either in the pipe or where
 	 * it belongs, whenever the client dies. */
-	if (channel == CHANNEL_STDOUT || channel == CHANNEL_STDERR || channel == CHANNEL_CAPTURE)
+	if (channel == CHANNEL_STDOUT || channel == CHANNEL_STDERR || channel >= CHANNEL_CAPTURE)
 		return fd_pipe(ret_client, ret_box);
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
 		return -errno;
@@ -170,7 +170,8 @@ static uint32_t channels_of(const struct spec *s)
 	uint32_t stdio = (1u << CHANNEL_STDIN) | (1u << CHANNEL_STDOUT) | (1u << CHANNEL_STDERR);
 
 	return (s->tty ? 0 : stdio) | (s->takes_files ? 1u << CHANNEL_FILES : 0) |
-	       (s->globs && s->globs[0] ? 1u << CHANNEL_CAPTURE : 0);
+	       (s->globs && s->globs[0] ? 1u << CHANNEL_CAPTURE : 0) |
+	       (s->lists ? 1u << CHANNEL_LISTING : 0);
 }
 
 /* A guest that opens /dev/stdout opens the pipe anew, and needs a right to it. */
@@ -222,7 +223,7 @@ static struct ward *new_run(struct keeper *k, struct peer *p, const struct spec 
 	memcpy(r->id, spec->id, sizeof(r->id));
 	r->limits = spec->limits;
 	r->lingers = spec->lingers;
-	r->captures = spec->globs && spec->globs[0];
+	r->captures = (spec->globs && spec->globs[0]) || spec->lists;
 	r->state = RUN_STARTING;
 	ward_hear_prepare(r);
 	for (int i = 0; i < CHANNEL_COUNT; i++)

@@ -92,7 +92,6 @@ static int on_box_captured(struct keeper *k, struct ward *r, struct cur *c, int 
 	uint64_t bytes = cur_u64(c);
 	char text[256];
 
-	(void)k;
 	(void)fds;
 	cur_str_into(c, text, sizeof(text));
 	if (cur_end(c) < 0 || !r->captures)
@@ -101,6 +100,7 @@ static int on_box_captured(struct keeper *k, struct ward *r, struct cur *c, int 
 	if (text[0])
 		(void)snprintf(
 			r->result.message, sizeof(r->result.message), "capture: %.200s", text);
+	ward_finish(k, r); /* init has closed its ends, and has nothing more to say */
 	return 0;
 }
 

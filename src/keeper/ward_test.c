@@ -267,13 +267,26 @@ TEST(captured_files_come_before_the_end)
 	CHECK_EQ(t.run->state, RUN_ENDING);
 	expect_silence(t.s.client_fd);
 	tell_captured(&t, "");
-	expect_silence(t.s.client_fd);
-	box_kill(&t.run->boxed->box);
-	close_fdp(&t.init_fd); /* init is done */
-	struct result r = expect_ended(&t);
+	struct result r = expect_ended(&t); /* which init does not have to be gone for */
 	CHECK_EQ(r.reason, REASON_EXIT_CODE_0);
 	CHECK_EQ(r.usage.captured_bytes, 99);
 	CHECK_STR(r.message, "exited with status 0");
+}
+
+TEST(names_of_files_come_before_the_end_too)
+{
+	STAGE(t);
+
+	t.spec.lists = true;
+	start(&t);
+	CHECK(t.fds[CHANNEL_LISTING] >= 0);
+	CHECK_EQ(t.fds[CHANNEL_CAPTURE], -1);
+	tell_running(&t);
+	tell_exited(&t, 0);
+	CHECK_EQ(t.run->state, RUN_ENDING);
+	expect_silence(t.s.client_fd);
+	tell_captured(&t, "");
+	CHECK_EQ(expect_ended(&t).reason, REASON_EXIT_CODE_0);
 }
 
 TEST(a_failed_capture_is_told)
@@ -285,8 +298,6 @@ TEST(a_failed_capture_is_told)
 	tell_running(&t);
 	tell_exited(&t, 0);
 	tell_captured(&t, "read 'x'");
-	box_kill(&t.run->boxed->box);
-	close_fdp(&t.init_fd);
 	CHECK_STR(expect_ended(&t).message, "capture: read 'x'");
 }
 
@@ -600,9 +611,9 @@ TESTS(UNIT(a_run_goes_from_start_to_acknowledged),
 	UNIT(a_run_that_does_not_linger_leaves_no_duplicates),
 	UNIT(a_lingering_run_keeps_duplicates_and_survives_its_client),
 	UNIT(other_runs_are_killed_with_their_client), UNIT(captured_files_come_before_the_end),
-	UNIT(a_failed_capture_is_told), UNIT(a_start_that_failed_is_told_in_inits_words),
-	UNIT(an_init_that_dies_is_our_failure), UNIT(an_init_that_misbehaves_is_killed),
-	UNIT(times_that_can_not_be_true_are_not_believed),
+	UNIT(names_of_files_come_before_the_end_too), UNIT(a_failed_capture_is_told),
+	UNIT(a_start_that_failed_is_told_in_inits_words), UNIT(an_init_that_dies_is_our_failure),
+	UNIT(an_init_that_misbehaves_is_killed), UNIT(times_that_can_not_be_true_are_not_believed),
 	UNIT(cancel_asks_first_and_kills_after_the_grace),
 	UNIT(a_client_that_goes_takes_the_grace_along),
 	UNIT(cancel_does_not_change_how_a_run_has_ended),

@@ -1,0 +1,122 @@
+#include "ipc/inventory.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "ipc/cur.h"
+
+/* Behind the last entry: whether it was cut, and how many there are. */
+#define MARK_END 'E'
+
+static void grow(struct inventory *l)
+{
+	size_t room = l->room ? 2 * l->room : 16;
+	struct inventory_entry *at = xcalloc(room, sizeof(*at));
+
+	if (l->n > 0)
+		memcpy(at, l->at, l->n * sizeof(*at));
+	free(l->at);
+	l->at = at;
+	l->room = room;
+}
+
+int inventory_add(struct inventory *l, const struct inventory_entry *e)
+{
+	size_t size = strlen(e->path);
+
+	if (l->n >= INVENTORY_ENTRIES_MAX || size > INVENTORY_BYTES_MAX - l->n_bytes) {
+		l->is_cut = true;
+		return -E2BIG;
+	}
+	if (l->n == l->room)
+		grow(l);
+	l->at[l->n] = *e;
+	l->at[l->n++].path = xstrdup(e->path);
+	l->n_bytes += size;
+	return 0;
+}
+
+static int compare(const void *a, const void *b)
+{
+	return strcmp(((const struct inventory_entry *)a)->path,
+		((const struct inventory_entry *)b)->path);
+}
+
+void inventory_sort(struct inventory *l)
+{
+	if (l->n > 1)
+		qsort(l->at, l->n, sizeof(*l->at), compare);
+}
+
+void inventory_fini(struct inventory *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		free(l->at[i].path);
+	free(l->at);
+	*l = (struct inventory){ 0 };
+}
+
+void inventory_put(const struct inventory *l, struct put *p)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		const struct inventory_entry *e = &l->at[i];
+
+		put_u8(p, (uint8_t)e->kind);
+		put_u8(p, e->is_changed);
+		put_u64(p, e->size);
+		put_u64(p, e->mtime_ns);
+		put_str(p, e->path);
+	}
+	put_u8(p, MARK_END);
+	put_u8(p, l->is_cut);
+	put_u32(p, (uint32_t)l->n);
+}
+
+static bool get_bool(struct cur *c)
+{
+	uint8_t v = cur_u8(c);
+
+	if (v > 1)
+		c->bad = true;
+	return v == 1;
+}
+
+static bool kind_is_known(uint8_t kind)
+{
+	return kind == INVENTORY_FILE || kind == INVENTORY_DIR || kind == INVENTORY_LINK ||
+	       kind == INVENTORY_OTHER;
+}
+
+static void get_entry(struct inventory *l, uint8_t kind, struct cur *c)
+{
+	struct inventory_entry e = { .kind = (enum inventory_kind)kind };
+
+	e.is_changed = get_bool(c);
+	e.size = cur_u64(c);
+	e.mtime_ns = cur_u64(c);
+	AUTO_FREE char *path = cur_str(c, PACK_NAME_MAX);
+	if (!kind_is_known(kind) || !path || !pack_name_is_clean(path))
+		c->bad = true;
+	e.path = path;
+	if (!c->bad && inventory_add(l, &e) < 0)
+		c->bad = true;
+}
+
+int inventory_get(struct inventory *ret, struct cur *c)
+{
+	struct inventory l = { 0 };
+	uint8_t kind;
+
+	while ((kind = cur_u8(c)) != MARK_END && !c->bad)
+		get_entry(&l, kind, c);
+	l.is_cut = get_bool(c);
+	if (cur_u32(c) != l.n || cur_end(c) < 0) {
+		inventory_fini(&l);
+		return -EBADMSG;
+	}
+	*ret = l;
+	return 0;
+}

@@ -1,0 +1,53 @@
+/* What is in a workspace: names, sizes and times, no content. A box makes it of its own tree and
+ * sends it as one message, which whoever reads it does not trust. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ipc/pack.h"
+
+struct cur;
+struct err;
+struct put;
+
+/* Whatever a guest makes, a listing has no more than this, and says that it was cut. */
+#define INVENTORY_ENTRIES_MAX 2000u
+#define INVENTORY_BYTES_MAX   (256u << 10) /* of all paths together */
+
+/* The longest message of one: what an entry has beside its path is less than 32 bytes. */
+#define INVENTORY_SIZE_MAX (INVENTORY_BYTES_MAX + 32u * (INVENTORY_ENTRIES_MAX + 1))
+
+enum inventory_kind {
+	INVENTORY_FILE = 'F',
+	INVENTORY_DIR = 'D',
+	INVENTORY_LINK = 'L',  /* symbolic, not followed */
+	INVENTORY_OTHER = 'O', /* a fifo, a socket */
+};
+
+struct inventory_entry {
+	enum inventory_kind kind;
+	bool is_changed; /* since the run began; false when no run was asked about */
+	uint64_t size;
+	uint64_t mtime_ns; /* since 1970, as the guest left it */
+	char *path;        /* relative to the workspace, clean as pack_name_is_clean() has it */
+};
+
+struct inventory {
+	struct inventory_entry *at; /* sorted by path */
+	size_t n;
+	size_t room;
+	size_t n_bytes;   /* of paths */
+	bool is_cut;      /* there is more than is listed */
+	size_t n_unnamed; /* left out by the reader: their names are no text that one can show */
+};
+
+/* Add a copy of `e`. 0, or -E2BIG when that passes a limit: then the listing is cut. */
+int inventory_add(struct inventory *l, const struct inventory_entry *e);
+void inventory_sort(struct inventory *l);
+void inventory_fini(struct inventory *l);
+
+void inventory_put(const struct inventory *l, struct put *p);
+
+/* Read all of a message. 0, or -EBADMSG, and then there is nothing in `ret`. */
+int inventory_get(struct inventory *ret, struct cur *c);
