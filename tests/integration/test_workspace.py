@@ -2,10 +2,12 @@
 import os
 import socket
 import struct
+import time
 
 import pytest
 
 import wire
+from jar import SLOWER
 from test_keeper import Keeper, read_all
 
 
@@ -155,6 +157,71 @@ def test_one_file_comes_out_and_no_other(keeper):
             assert fetch(name) == pack(), name
 
 
+def listed(data):
+    """{path: (kind, is changed, size)} and whether it was cut; src/ipc/inventory.c."""
+    entries = {}
+    while data[:1] != b"E":
+        kind, changed, size, _mtime, length = struct.unpack("<cBQQI", data[:22])
+        entries[data[22:22 + length]] = (kind, bool(changed), size)
+        data = data[22 + length:]
+    cut, n = struct.unpack("<xBI", data)
+    assert n == len(entries)
+    return entries, bool(cut)
+
+
+def look(peer, workspace, script=None):
+    """What is in there: at any time, or when a script has ended."""
+    run = wire.new_id()
+    argv = ("sh", "-c", script) if script else ()
+    peer.send(wire.START, wire.spec(*argv, id=run, workspace=workspace, lists=1, lingers=1,
+                                    deed=0 if script else 3, workspace_bytes=64 << 20))
+    started = peer.expect(wire.STARTED)
+    data = read_all(started.channels["listing"])
+    assert peer.result().reason == "exit_code_0"
+    peer.about(wire.ACK, run)
+    return listed(data)
+
+
+def test_what_is_in_it_is_told_after_a_run_and_at_any_time(keeper):
+    with keeper.greet() as peer:
+        workspace = make(peer)
+        shell(peer, workspace, "echo 1 >old; echo 1 >grows")
+        entries, cut = look(peer, workspace, "echo 2 >>grows; mkdir d; echo 3 >d/new; "
+                                             "ln -s /etc link; mkfifo fifo; touch -d @1 d/new")
+        assert not cut and entries == {
+            b"old": (b"F", False, 2), b"grows": (b"F", True, 4), b"d": (b"D", True, 0),
+            b"d/new": (b"F", True, 2), b"link": (b"L", True, 0), b"fifo": (b"O", True, 0)}
+        entries, cut = look(peer, workspace)
+        assert not cut and set(entries) == {b"old", b"grows", b"d", b"d/new", b"link", b"fifo"}
+        assert not any(changed for _, changed, _ in entries.values())
+
+
+def test_a_huge_and_hostile_tree_is_told_in_part(keeper):
+    script = r"""exec 2>/dev/null
+        touch "$(printf 'x\ny')" "$(printf '\377')" "$(printf 'n%.0s' $(seq 255))"
+        mkdir shut; chmod 0 shut
+        for i in $(seq 100); do mkdir deep; cd deep; done; cd /workspace
+        mkdir a; cd a; seq 30000 | xargs touch; true"""
+    with keeper.greet() as peer:
+        workspace = make(peer, 64 << 20)
+        entries, cut = look(peer, workspace, script)
+        assert cut and len(entries) == 2000
+        assert {b"x\ny", b"\377", b"n" * 255, b"shut", b"a"} <= set(entries)
+        assert look(peer, workspace)[1]
+
+
+def test_a_listing_waits_for_who_comes_back(keeper):
+    peer = keeper.greet()
+    run = keeper.sh(peer, "echo content >file", lingers=1, lists=1).id
+    peer.close()
+    time.sleep(0.2 * SLOWER)
+    with keeper.greet() as peer:
+        data = read_all(peer.attach(run).channels["listing"])
+        assert listed(data) == ({b"file": (b"F", True, 8)}, False)
+        assert peer.result().reason == "exit_code_0"
+        peer.about(wire.ACK, run)
+
+
 def test_its_size_is_a_limit(keeper):
     with keeper.greet() as peer:
         workspace = make(peer)
@@ -169,9 +236,11 @@ def test_its_size_is_a_limit(keeper):
     ({"clears": 1}, "cleared"), ({"deed": 7}, "no deed"),
     ({"deed": 2, "globs": ("../x",)}, "more than one file"),
     ({"deed": 2, "globs": ("a", "b")}, "more than one file"),
-    ({"deed": 2, "globs": ("a",), "takes_files": 1}, "more than one file")])
+    ({"deed": 2, "globs": ("a",), "takes_files": 1}, "more than one file"),
+    ({"deed": 3, "lists": 1, "globs": ("a",)}, "only their names"),
+    ({"deed": 3}, "or none")])
 def test_nonsense_is_refused(keeper, options, words):
     with keeper.greet() as peer:
-        argv = () if options.get("deed") == 2 else ("true",)
+        argv = () if options.get("deed") in (2, 3) else ("true",)
         peer.send(wire.START, wire.spec(*argv, **options))
         assert words in peer.expect(wire.REFUSED).text
