@@ -213,6 +213,8 @@ static int authenticate(struct exchange *x, const struct route *route, struct id
 
 	if (!key && !authorization && token)
 		return check_query_token(x, token, ret);
+	if (!key && !authorization && exchange_is_local(x))
+		return auth_local(api_of(x)->auth, ret);
 	return auth_check(api_of(x)->auth, key, authorization, ret);
 }
 

@@ -19,6 +19,7 @@
 
 #include "api/api.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -28,6 +29,7 @@
 #include "cli/option.h"
 #include "client/connection.h"
 #include "core/auth.h"
+#include "core/beacon.h"
 #include "core/service.h"
 #include "core/session.h"
 #include "core/settings.h"
@@ -39,8 +41,12 @@
 /* Of a file with a certificate and its chain, or a key. */
 #define PEM_MAX (1u << 20)
 
+#define IDLE_CHECK_MS  500
+#define RELIEF_WAIT_MS 15000 /* for a server that was started on demand to end */
+
 struct serve_values {
 	const char *host, *port, *root, *socket, *tls_cert, *tls_key, *config;
+	uint64_t idle_exit_ms;
 	bool print_routes;
 };
 
@@ -56,6 +62,8 @@ static const struct option_row options[] = {
 		"state directory (default: $BELLJAR_ROOT or the usual place)" },
 	{ "--config", 0, OPTION_STRING, AT(config), "FILE",
 		"settings, one SANDBOX_X = value per line; see docs/config.md" },
+	{ "--idle-exit", 0, OPTION_DURATION, AT(idle_exit_ms), "TIME",
+		"end when for that long nobody was connected and no session or run was left" },
 	{ "--print-routes", 0, OPTION_FLAG, AT(print_routes), NULL,
 		"print every route of the interface and end" },
 	{ 0 },
@@ -68,8 +76,10 @@ struct server {
 	struct api *api;
 	uv_signal_t term;
 	uv_signal_t interrupt;
-	uv_timer_t ready; /* until it can be said that it is */
-	int keeper_fd;    /* a connection that keeps it there until the runtime has its own */
+	uv_timer_t ready;      /* until it can be said that it is; then looks whether it is idle */
+	uint64_t idle_exit_ms; /* 0: stays */
+	uint64_t idle_since_ns;
+	int keeper_fd; /* a connection that keeps it there until the runtime has its own */
 	bool is_ending;
 	bool is_said;
 };
@@ -326,6 +336,15 @@ static void on_drained(void *ctx)
 		on_api_closed(s);
 }
 
+static void begin_end(struct server *s)
+{
+	s->is_ending = true;
+	beacon_put_out(s->service->data_fd);
+	if (s->api)
+		http_stop_listening(s->api->http);
+	service_drain(s->service, on_drained, s);
+}
+
 static void on_end(uv_signal_t *handle, int sig)
 {
 	struct server *s = handle->data;
@@ -336,22 +355,44 @@ static void on_end(uv_signal_t *handle, int sig)
 		return;
 	}
 	log_info("ending on signal %d", sig);
-	s->is_ending = true;
-	if (s->api)
-		http_stop_listening(s->api->http);
-	service_drain(s->service, on_drained, s);
+	begin_end(s);
+}
+
+/* Whoever needs it again starts another; files of sessions would be gone by then, so it stays
+ * as long as there are some. */
+static void on_idle_check(uv_timer_t *timer)
+{
+	struct server *s = timer->data;
+	uint64_t now = clock_monotonic_ns();
+
+	if (s->is_ending)
+		return;
+	if (http_count_connections(s->api->http) > 0 || s->service->n_runs > 0 ||
+		s->service->n_sessions > 0)
+		s->idle_since_ns = now;
+	if (now - s->idle_since_ns < s->idle_exit_ms * 1000000)
+		return;
+	log_info("ending, since nobody is there");
+	begin_end(s);
+}
+
+static void format_where(const struct settings *c, uint16_t port, char *ret, size_t size)
+{
+	bool is_v6 = strchr(c->host, ':') != NULL;
+
+	if (c->socket)
+		(void)snprintf(ret, size, "unix:%s", c->socket);
+	else
+		(void)snprintf(ret, size, "%s://%s%s%s:%u", c->tls_cert ? "https" : "http",
+			is_v6 ? "[" : "", c->host, is_v6 ? "]" : "", (unsigned)port);
 }
 
 static void say_where(const struct settings *c, uint16_t port)
 {
-	bool is_v6 = strchr(c->host, ':') != NULL;
+	char where[BEACON_URL_MAX];
 
-	if (c->socket) {
-		(void)printf("unix:%s", c->socket);
-		return;
-	}
-	(void)printf("%s://%s%s%s:%u", c->tls_cert ? "https" : "http", is_v6 ? "[" : "", c->host,
-		is_v6 ? "]" : "", (unsigned)port);
+	format_where(c, port, where, sizeof(where));
+	(void)printf("%s", where);
 }
 
 static void say_ready(struct server *s)
@@ -377,6 +418,23 @@ static void say_ready(struct server *s)
 		log_warn("listening beyond this machine without TLS");
 }
 
+/* For programs of the same user, such as `belljar mcp`; the rest works without. */
+static void light_beacon(struct server *s)
+{
+	struct beacon b = { .is_on_demand = s->idle_exit_ms > 0 };
+	int data_fd = s->service->data_fd;
+	char path[BEACON_PATH_MAX];
+	struct err err = { 0 };
+
+	format_where(&s->settings, http_port(s->api->http), b.url, sizeof(b.url));
+	beacon_path(data_fd, path);
+	int r = beacon_light(data_fd, &b, &err);
+	if (r == 0)
+		r = http_listen_local(s->api->http, path, &err);
+	if (r < 0)
+		log_warn("can not be found by 'belljar mcp': %s, ignoring", err.text);
+}
+
 /* Requests are answered before that, with 503 where a keeper is needed. */
 static void on_ready(uv_timer_t *timer)
 {
@@ -387,6 +445,12 @@ static void on_ready(uv_timer_t *timer)
 	s->is_said = true;
 	(void)uv_timer_stop(timer);
 	close_fdp(&s->keeper_fd);
+	if (!s->is_ending)
+		light_beacon(s);
+	if (s->idle_exit_ms > 0) {
+		s->idle_since_ns = clock_monotonic_ns();
+		(void)uv_timer_start(timer, on_idle_check, IDLE_CHECK_MS, IDLE_CHECK_MS);
+	}
 	say_ready(s);
 }
 
@@ -464,9 +528,12 @@ static int run(const struct command *self, int argc, char **argv)
 	(void)signal(SIGPIPE, SIG_IGN);
 	if (r > 0)
 		r = load_settings(&v, &server.settings, &err);
+	server.idle_exit_ms = v.idle_exit_ms;
 	log_set_level((enum log_level)server.settings.log_level);
 	log_set_json(true);
 	fd_raise_limit();
+	if (r >= 0 && !v.idle_exit_ms)
+		beacon_relieve(server.settings.root, RELIEF_WAIT_MS);
 	if (r >= 0)
 		r = prepare(&server.settings, &data_dir, &server.keeper_fd, &err);
 	if (r >= 0)

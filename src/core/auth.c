@@ -124,6 +124,11 @@ int auth_check(struct auth *a, const char *api_key, const char *authorization, s
 	return check_key(a, text, ret);
 }
 
+int auth_local(const struct auth *a, struct identity *ret)
+{
+	return a->key && identity_make(AUTH_SINGLE_USER, true, ret) ? 0 : -ENOENT;
+}
+
 const char *auth_single_key(const struct auth *a)
 {
 	return a->key;

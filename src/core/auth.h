@@ -27,6 +27,10 @@ void auth_free(struct auth *a);
 int auth_check(
 	struct auth *a, const char *api_key, const char *authorization, struct identity *ret);
 
+/* Who comes without credentials by a socket that only the server's owner and root can use: the
+ * one user there is, 0; or with several of them nobody, -ENOENT. */
+int auth_local(const struct auth *a, struct identity *ret);
+
 /* The one key there is, for whoever starts the server; NULL when there are users. */
 const char *auth_single_key(const struct auth *a);
 

@@ -55,6 +55,9 @@ TEST(one_user_has_one_key)
 	CHECK_EQ(check_scheme(a, "Basic ", key, &id), -EACCES);
 	CHECK_EQ(check_scheme(a, "Bearer", key, &id), -EACCES);
 	CHECK_EQ(check_scheme(a, "", key, &id), -EACCES);
+	id = (struct identity){ 0 };
+	CHECK_EQ(auth_local(a, &id), 0);
+	CHECK_STR(id.user_id, "single_user");
 	CHECK_EQ(auth_check(a, "my.secret.kez", NULL, &id), -EACCES);
 	CHECK_EQ(auth_check(a, "my.secret.key ", NULL, &id), -EACCES);
 	CHECK_EQ(auth_check(a, "my.secret.ke", NULL, &id), -EACCES);
@@ -117,6 +120,7 @@ TEST(many_users_have_keys_or_tokens)
 	CHECK_EQ(users_remove(path, "bob", NULL), 0);
 	CHECK_EQ(auth_check(a, key, NULL, &id), -EACCES);
 	CHECK(!scratch_has(dir.fd, "api_key"));
+	CHECK_EQ(auth_local(a, &id), -ENOENT);
 }
 
 TEST(tokens_alone_let_no_key_in)

@@ -62,6 +62,7 @@ struct exchange *exchange_new(
 	x->head.method = "";
 	x->started_ns = clock_monotonic_ns();
 	x->is_tls = wire_is_tls(c->wire);
+	x->is_local = wire_is_local(c->wire);
 	x->sending.fd = -1;
 	(void)snprintf(x->peer, sizeof(x->peer), "%s", wire_peer(c->wire));
 	body_init(&x->body, BODY_NONE, HTTP_DROP_MAX);
@@ -185,6 +186,11 @@ const char *exchange_peer(const struct exchange *x)
 bool exchange_is_tls(const struct exchange *x)
 {
 	return x->is_tls;
+}
+
+bool exchange_is_local(const struct exchange *x)
+{
+	return x->is_local;
 }
 
 uint64_t exchange_started_ns(const struct exchange *x)

@@ -91,6 +91,12 @@ int http_start(uv_loop_t *loop, const struct http_options *options, struct http_
 	struct err *err);
 uint16_t http_port(const struct http_server *s);
 
+/* Listen on a UNIX socket as well that only we and root may use (mode 0600), without TLS. Who
+ * comes by it is us, or somebody who could be: exchange_is_local(). Once. */
+int http_listen_local(struct http_server *s, const char *path, struct err *err);
+
+size_t http_count_connections(const struct http_server *s);
+
 /* Take no more connections; those that are open stay. */
 void http_stop_listening(struct http_server *s);
 
@@ -108,6 +114,7 @@ const char *exchange_method(const struct exchange *x);
 const char *exchange_path(const struct exchange *x); /* decoded once, without the query */
 const char *exchange_peer(const struct exchange *x); /* "127.0.0.1", "::1", "unix" */
 bool exchange_is_tls(const struct exchange *x);
+bool exchange_is_local(const struct exchange *x); /* see http_listen_local() */
 uint64_t exchange_started_ns(const struct exchange *x);
 
 /* A header by its lower-case name, or NULL. Any name can be asked for. Of one that came twice

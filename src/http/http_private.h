@@ -106,6 +106,7 @@ struct exchange {
 	struct body body;
 	char peer[48];
 	bool is_tls;
+	bool is_local;
 	bool is_dispatched; /* its body is read, its handler called */
 	bool is_answered;
 	bool keeps_alive; /* the connection, after the answer */

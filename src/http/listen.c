@@ -65,7 +65,7 @@ static void remove_dead(const struct sockaddr_un *address)
 		(void)unlink(address->sun_path);
 }
 
-static int open_unix(const char *path, struct err *err)
+static int open_unix(const char *path, mode_t mode, struct err *err)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 
@@ -80,7 +80,7 @@ static int open_unix(const char *path, struct err *err)
 	if (bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
 		return err_errno(err, "listen on '%.100s'", path);
 	/* Nobody can connect before listen(), so there is no moment with another mode. */
-	if (chmod(path, 0660) < 0 || listen(fd, BACKLOG) < 0)
+	if (chmod(path, mode) < 0 || listen(fd, BACKLOG) < 0)
 		return err_errno(err, "listen on '%.100s'", path);
 	return take_fd(&fd);
 }
@@ -88,8 +88,13 @@ static int open_unix(const char *path, struct err *err)
 int listen_open(const char *host, uint16_t port, const char *socket_path, struct err *err)
 {
 	if (socket_path)
-		return open_unix(socket_path, err);
+		return open_unix(socket_path, 0660, err);
 	return open_tcp(host ? host : "127.0.0.1", port, err);
+}
+
+int listen_open_local(const char *path, struct err *err)
+{
+	return open_unix(path, 0600, err);
 }
 
 uint16_t listen_port(int fd)

@@ -12,6 +12,9 @@ struct sockaddr_storage;
  * that nobody listens on any more is replaced; with a listener it is -EADDRINUSE. */
 int listen_open(const char *host, uint16_t port, const char *socket_path, struct err *err);
 
+/* A UNIX socket as above, but for whoever we are and root alone: mode 0600. */
+int listen_open_local(const char *path, struct err *err);
+
 /* The port it was given; 0 for a UNIX socket. */
 uint16_t listen_port(int fd);
 

@@ -45,7 +45,16 @@ struct wire {
 	bool is_closing;
 	bool is_paused;  /* by our user */
 	bool is_stopped; /* libwebsockets was told to read no more */
+	bool is_local;
 	char peer[INET6_ADDRSTRLEN];
+};
+
+/* A socket that connections come from. */
+struct listener {
+	struct hub *hub;
+	uv_poll_t poll;
+	int fd; /* -1: not, or no longer */
+	bool is_local;
 };
 
 struct hub {
@@ -54,7 +63,9 @@ struct hub {
 	struct lws_vhost *vhost;
 	const struct wire_ops *ops;
 	void *ctx;
-	int listen_fd;
+	struct listener main;
+	struct listener local; /* its handle is there once it was opened */
+	bool has_local;
 	uint16_t port;
 	bool is_tls;
 	bool is_closing;
@@ -64,7 +75,6 @@ struct hub {
 	LIST_HEAD(, wire) wires;
 	LIST_HEAD(, wire) ready;
 	struct wire *adopting;
-	uv_poll_t listener;
 	uv_timer_t retry; /* accepting, and when closing, the destruction */
 	uv_idle_t idle;   /* runs while a wire waits to write or to be closed */
 	bool has_closing;
@@ -83,7 +93,12 @@ const char *wire_peer(const struct wire *w)
 
 bool wire_is_tls(const struct wire *w)
 {
-	return w->hub->is_tls;
+	return w->hub->is_tls && !w->is_local;
+}
+
+bool wire_is_local(const struct wire *w)
+{
+	return w->is_local;
 }
 
 bool wire_is_blocked(const struct wire *w)
@@ -168,7 +183,7 @@ void wire_acknowledge(struct wire *w)
 
 void wire_shutdown(struct wire *w)
 {
-	if (!w->is_closing && !w->hub->is_tls)
+	if (!w->is_closing && !wire_is_tls(w))
 		(void)shutdown(lws_get_socket_fd(w->wsi), SHUT_WR);
 }
 
@@ -182,11 +197,12 @@ static void wire_free(struct wire *w)
 	free(w);
 }
 
-static struct wire *wire_new(struct hub *h, const struct sockaddr_storage *peer)
+static struct wire *wire_new(struct hub *h, const struct sockaddr_storage *peer, bool is_local)
 {
 	struct wire *w = xnew(struct wire);
 
 	w->hub = h;
+	w->is_local = is_local;
 	LIST_INSERT_HEAD(&h->wires, w, all);
 	h->n_wires++;
 	listen_format_peer(peer, w->peer, sizeof(w->peer));
@@ -301,12 +317,12 @@ static void on_idle(uv_idle_t *idle)
 
 /* --- accepting --- */
 
-static void adopt(struct hub *h, int fd, const struct sockaddr_storage *peer)
+static void adopt(struct hub *h, int fd, const struct sockaddr_storage *peer, bool is_local)
 {
-	struct wire *w = wire_new(h, peer);
+	struct wire *w = wire_new(h, peer, is_local);
 	lws_adopt_desc_t info = {
 		.vh = h->vhost,
-		.type = LWS_ADOPT_SOCKET | (h->is_tls ? LWS_ADOPT_ALLOW_SSL : 0),
+		.type = LWS_ADOPT_SOCKET | (wire_is_tls(w) ? LWS_ADOPT_ALLOW_SSL : 0),
 		.fd = { .sockfd = fd },
 		.vh_prot_name = protocol_name,
 		.opaque = w,
@@ -332,43 +348,58 @@ static void adopt(struct hub *h, int fd, const struct sockaddr_storage *peer)
 
 static void on_listener(uv_poll_t *poll, int status, int events);
 
+static void listener_resume(struct listener *l)
+{
+	if (l->fd >= 0)
+		(void)uv_poll_start(&l->poll, UV_READABLE, on_listener);
+}
+
+static void listener_stop(struct listener *l)
+{
+	if (l->fd < 0)
+		return;
+	(void)uv_poll_stop(&l->poll);
+	close_fdp(&l->fd);
+}
+
 static void on_retry(uv_timer_t *timer)
 {
 	struct hub *h = timer->data;
 
-	if (h->listen_fd >= 0)
-		(void)uv_poll_start(&h->listener, UV_READABLE, on_listener);
+	listener_resume(&h->main);
+	listener_resume(&h->local);
 }
 
 /* Out of descriptors or memory: the kernel keeps those who wait, and we look again soon. */
-static void back_off(struct hub *h, int code)
+static void back_off(struct listener *l, int code)
 {
 	log_warn("can not accept connections for now: %s", strerror(code));
-	(void)uv_poll_stop(&h->listener);
-	(void)uv_timer_start(&h->retry, on_retry, ACCEPT_RETRY_MS, 0);
+	(void)uv_poll_stop(&l->poll);
+	(void)uv_timer_start(&l->hub->retry, on_retry, ACCEPT_RETRY_MS, 0);
 }
 
 static void on_listener(uv_poll_t *poll, int status, int events)
 {
-	struct hub *h = poll->data;
+	struct listener *l = poll->data;
+	struct hub *h = l->hub;
 
 	(void)events;
-	for (int i = 0; status == 0 && h->listen_fd >= 0 && i < ACCEPT_BATCH; i++) {
+	for (int i = 0; status == 0 && l->fd >= 0 && i < ACCEPT_BATCH; i++) {
 		struct sockaddr_storage peer = { 0 };
-		int fd = listen_accept(h->listen_fd, &peer);
+		int fd = listen_accept(l->fd, &peer);
 
 		if (fd == -EAGAIN)
 			return;
 		if (fd == -ECONNABORTED || fd == -EINTR || fd == -EPROTO || fd == -EPERM)
 			continue;
 		if (fd < 0) {
-			back_off(h, -fd);
+			back_off(l, -fd);
 			return;
 		}
 		if (h->n_wires >= h->max_connections && !h->ops->make_room(h->ctx))
-			listen_refuse(fd, h->is_tls);
+			listen_refuse(fd, h->is_tls && !l->is_local);
 		else
-			adopt(h, fd, &peer);
+			adopt(h, fd, &peer, l->is_local);
 	}
 }
 
@@ -428,7 +459,8 @@ static void on_handle_closed(uv_handle_t *handle)
 
 	if (--h->n_handles > 0)
 		return;
-	close_fdp(&h->listen_fd);
+	close_fdp(&h->main.fd);
+	close_fdp(&h->local.fd);
 	if (h->done)
 		h->done(h->done_ctx);
 	free(h);
@@ -436,7 +468,10 @@ static void on_handle_closed(uv_handle_t *handle)
 
 static void close_handles(struct hub *h)
 {
-	uv_close((uv_handle_t *)&h->listener, on_handle_closed);
+	h->main.poll.data = h->local.poll.data = h;
+	uv_close((uv_handle_t *)&h->main.poll, on_handle_closed);
+	if (h->has_local)
+		uv_close((uv_handle_t *)&h->local.poll, on_handle_closed);
 	uv_close((uv_handle_t *)&h->retry, on_handle_closed);
 	uv_close((uv_handle_t *)&h->idle, on_handle_closed);
 }
@@ -457,14 +492,22 @@ static void on_destroy_turn(uv_timer_t *timer)
 	close_handles(h);
 }
 
+/* Takes the socket. None of these calls can fail: it is one that epoll takes. */
+static void init_listener(struct hub *h, struct listener *l, int fd)
+{
+	l->hub = h;
+	l->fd = fd;
+	(void)uv_poll_init(h->loop, &l->poll, fd);
+	l->poll.data = l;
+	h->n_handles++;
+}
+
 static void init_handles(struct hub *h)
 {
-	/* None of these can fail: the socket is one that epoll takes. */
-	(void)uv_poll_init(h->loop, &h->listener, h->listen_fd);
 	(void)uv_timer_init(h->loop, &h->retry);
 	(void)uv_idle_init(h->loop, &h->idle);
-	h->retry.data = h->idle.data = h->listener.data = h;
-	h->n_handles = 3;
+	h->retry.data = h->idle.data = h;
+	h->n_handles += 2;
 }
 
 static void begin_destroy(struct hub *h)
@@ -486,15 +529,28 @@ int hub_start(uv_loop_t *loop, const struct hub_options *options, struct hub **r
 	h->is_tls = options->tls_cert != NULL;
 	h->max_connections = options->max_connections;
 	h->port = listen_port(fd);
-	h->listen_fd = take_fd(&fd);
+	h->local.fd = -1;
+	init_listener(h, &h->main, take_fd(&fd));
 	init_handles(h);
 	int r = make_context(h, options, err);
 	if (r < 0) {
 		begin_destroy(h);
 		return r;
 	}
-	(void)uv_poll_start(&h->listener, UV_READABLE, on_listener);
+	listener_resume(&h->main);
 	*ret = h;
+	return 0;
+}
+
+int hub_listen_local(struct hub *h, const char *path, struct err *err)
+{
+	int fd = listen_open_local(path, err);
+
+	if (fd < 0)
+		return fd;
+	init_listener(h, &h->local, fd);
+	h->has_local = h->local.is_local = true;
+	listener_resume(&h->local);
 	return 0;
 }
 
@@ -505,12 +561,10 @@ uint16_t hub_port(const struct hub *h)
 
 void hub_stop_listening(struct hub *h)
 {
-	if (h->listen_fd < 0)
-		return;
-	(void)uv_poll_stop(&h->listener);
+	listener_stop(&h->main);
+	listener_stop(&h->local);
 	if (!h->is_closing)
 		(void)uv_timer_stop(&h->retry);
-	close_fdp(&h->listen_fd);
 }
 
 void hub_close(struct hub *h, void (*done)(void *ctx), void *ctx)

@@ -57,6 +57,45 @@ TEST(a_unix_socket_is_served_and_replaced_when_dead)
 	}
 }
 
+static char local_path[100];
+
+static void listen_local(struct sample *s)
+{
+	MUST(http_listen_local(s->server, local_path, &s->err) == 0);
+	s->started = (int)http_count_connections(s->server);
+}
+
+static void handle_local(struct exchange *x)
+{
+	const char *text = exchange_is_local(x) ? "local" : "other";
+
+	exchange_reply_bytes(x, 200, "text/plain", text, strlen(text));
+}
+
+TEST(a_local_socket_is_for_the_owner_alone)
+{
+	static const struct route rows[] = {
+		{ .method = "GET", .pattern = "/hello", .handle = handle_local }, { 0 }
+	};
+	static const struct route *const both[] = { rows, NULL };
+	SCRATCH(dir);
+	struct stat st;
+	RESPONSE(r);
+
+	(void)snprintf(local_path, sizeof(local_path), "%s/local.sock", dir.path);
+	SAMPLE(s, .routes = both);
+	sample_call(&s, listen_local);
+	CHECK_EQ(s.started, 0);
+	CHECK_EQ(stat(local_path, &st), 0);
+	CHECK_EQ(st.st_mode & 0777, 0600);
+	AUTO_FD local = connect_unix(local_path);
+	client_send(local, "GET /hello HTTP/1.1\r\nHost: x\r\n\r\n");
+	client_read_response(local, true, &r);
+	CHECK_STR(r.body, "local");
+	client_ask(&s, "GET /hello HTTP/1.1\r\nHost: x\r\n\r\n", &r);
+	CHECK_STR(r.body, "other");
+}
+
 /* A start that fails says why, and leaves nothing on the loop. */
 static void check_failure(struct http_options options, int want, const char *word)
 {
@@ -134,5 +173,5 @@ TEST(many_connections_are_served_at_once)
 }
 
 TESTS(UNIT(a_unix_socket_is_served_and_replaced_when_dead),
-	UNIT(a_server_that_can_not_start_says_why), UNIT(tls_is_served),
-	UNIT(many_connections_are_served_at_once))
+	UNIT(a_local_socket_is_for_the_owner_alone), UNIT(a_server_that_can_not_start_says_why),
+	UNIT(tls_is_served), UNIT(many_connections_are_served_at_once))

@@ -147,6 +147,20 @@ uint16_t http_port(const struct http_server *s)
 	return hub_port(s->hub);
 }
 
+int http_listen_local(struct http_server *s, const char *path, struct err *err)
+{
+	return hub_listen_local(s->hub, path, err);
+}
+
+size_t http_count_connections(const struct http_server *s)
+{
+	size_t n = 0;
+
+	for (const struct conn *c = LIST_FIRST(&s->conns); c; c = LIST_NEXT(c, all))
+		n++;
+	return n;
+}
+
 void http_stop_listening(struct http_server *s)
 {
 	hub_stop_listening(s->hub);

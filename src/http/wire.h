@@ -45,6 +45,10 @@ struct hub_options {
 int hub_start(
 	uv_loop_t *loop, const struct hub_options *options, struct hub **ret, struct err *err);
 uint16_t hub_port(const struct hub *h);
+
+/* Listen on a UNIX socket as well, one that only we and root may use (mode 0600), without TLS:
+ * its wires are local. Once. */
+int hub_listen_local(struct hub *h, const char *path, struct err *err);
 void hub_stop_listening(struct hub *h);
 
 /* Close every wire, then the rest; `done` is the last call, and always comes later. */
@@ -52,6 +56,7 @@ void hub_close(struct hub *h, void (*done)(void *ctx), void *ctx);
 
 const char *wire_peer(const struct wire *w); /* "127.0.0.1", "::1", "unix" */
 bool wire_is_tls(const struct wire *w);
+bool wire_is_local(const struct wire *w); /* came by hub_listen_local() */
 
 /* Send. True when the kernel took all of it; otherwise the rest was copied and goes out when
  * the peer takes it, `writable` follows, and the caller had better write no more until then. */
