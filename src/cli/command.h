@@ -34,6 +34,7 @@ enum exit_status {
 extern const struct command command_doctor;
 extern const struct command command_image;
 extern const struct command command_keeper;
+extern const struct command command_mcp;
 extern const struct command command_run;
 extern const struct command command_serve;
 extern const struct command command_user;

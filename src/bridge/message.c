@@ -1,0 +1,133 @@
+#include "bridge/message.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+
+#define VERSION_MAX 32u
+
+static json_t *id_of(const json_t *object)
+{
+	json_t *id = json_object_get(object, "id");
+
+	return json_is_string(id) || json_is_number(id) ? json_incref(id) : NULL;
+}
+
+static void look_at_method(const json_t *object, const char *method, struct message *m)
+{
+	m->is_initialize = streq(method, "initialize");
+	m->is_initialized = streq(method, "notifications/initialized");
+	if (streq(method, "notifications/cancelled"))
+		m->cancels = json_incref(
+			json_object_get(json_object_get(object, "params"), "requestId"));
+}
+
+static int look_at(const json_t *json, struct message *m, struct err *err)
+{
+	if (json_is_array(json) && json_array_size(json) > 0) {
+		m->kind = MESSAGE_BATCH;
+		return 0;
+	}
+	const char *method = json_string_value(json_object_get(json, "method"));
+	m->id = id_of(json);
+	if (method) {
+		m->kind = m->id ? MESSAGE_REQUEST : MESSAGE_NOTIFICATION;
+		look_at_method(json, method, m);
+		return 0;
+	}
+	if (!json_object_get(json, "result") && !json_object_get(json, "error"))
+		return err_set(err, -EINVAL, "neither a request nor a notification nor an answer");
+	m->kind = MESSAGE_RESPONSE;
+	return 0;
+}
+
+int message_parse(const char *text, size_t size, struct message *ret, struct err *err)
+{
+	AUTO_JSON *json = NULL;
+	struct message m = { 0 };
+	int r = json_read(text, size, &json, err);
+
+	if (r < 0)
+		return r;
+	r = look_at(json, &m, err);
+	*ret = m;
+	return r;
+}
+
+void message_fini(struct message *m)
+{
+	json_decref(m->id);
+	json_decref(m->cancels);
+	*m = (struct message){ 0 };
+}
+
+char *message_error(const json_t *id, int code, const char *text)
+{
+	AUTO_JSON *json = json_pack("{s:s, s:O, s:{s:i, s:s}}", "jsonrpc", "2.0", "id",
+		id ? id : json_null(), "error", "code", code, "message", text);
+	char *line = json ? json_dumps(json, JSON_COMPACT) : NULL;
+
+	if (!line)
+		abort(); /* the texts are ours, and UTF-8 */
+	return line;
+}
+
+/* Where our errors have their sentence, and JSON-RPC's. */
+static const char *find_sentence(const json_t *json)
+{
+	const json_t *error = json_object_get(json, "error");
+	const json_t *const places[] = {
+		json_object_get(error, "message"),
+		json_object_get(json, "detail"),
+		json_object_get(json, "message"),
+		error,
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		if (json_is_string(places[i]))
+			return json_string_value(places[i]);
+	}
+	return NULL;
+}
+
+char *message_explain(int status, const char *body, size_t size)
+{
+	AUTO_JSON *json = NULL;
+	const char *sentence = json_read(body, size, &json, NULL) == 0 ? find_sentence(json) : NULL;
+	char *text = NULL;
+
+	if (asprintf(&text, sentence ? "%s (HTTP %d)" : "%sthe server answered with HTTP %d",
+		    sentence ? sentence : "", status) < 0)
+		abort();
+	return text;
+}
+
+bool message_is_answer(const char *body, size_t size)
+{
+	AUTO_JSON *json = NULL;
+
+	if (json_read(body, size, &json, NULL) < 0)
+		return false;
+	return json_object_get(json, "jsonrpc") && json_object_get(json, "id") &&
+	       !json_is_null(json_object_get(json, "id"));
+}
+
+char *message_version(const char *body, size_t size)
+{
+	AUTO_JSON *json = NULL;
+
+	if (json_read(body, size, &json, NULL) < 0)
+		return NULL;
+	const char *version = json_string_value(
+		json_object_get(json_object_get(json, "result"), "protocolVersion"));
+	if (!version || strlen(version) > VERSION_MAX ||
+		version[strspn(version, "0123456789-abcdefghijklmnopqrstuvwxyz")])
+		return NULL;
+	return xstrdup(version);
+}
