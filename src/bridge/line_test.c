@@ -25,11 +25,11 @@ static void feed(const char *text, size_t step, size_t max, char *out)
 		memcpy(to, text + at, piece);
 		line_added(&r, piece);
 		while ((got = line_next(&r, at + step > size, &line, &n)) != 0) {
-			if (got > 0)
-				(void)strncat(out, line, n);
-			else
-				(void)strcat(out, "!");
-			(void)strcat(out, "|");
+			if (got < 0)
+				n = 1;
+			memcpy(out, got > 0 ? line : "!", n);
+			out += n;
+			memcpy(out++, "|", 2);
 		}
 	}
 	line_fini(&r);

@@ -7,6 +7,8 @@
 
 #include "lib/test.h"
 
+#define OUT_SIZE 256
+
 /* Feed `text` in pieces of `step` bytes; "data#id|" of each message goes to `out`. */
 static void feed(struct sse *s, const char *text, size_t step, char *out)
 {
@@ -21,7 +23,8 @@ static void feed(struct sse *s, const char *text, size_t step, char *out)
 		CHECK(n > 0);
 		at += (size_t)n;
 		if (has_event && s->is_message)
-			(void)sprintf(out + strlen(out), "%s#%s|", s->data, s->id);
+			(void)snprintf(out + strlen(out), OUT_SIZE - strlen(out), "%s#%s|", s->data,
+				s->id);
 	}
 }
 
@@ -29,7 +32,7 @@ static void check(const char *text, const char *want)
 {
 	for (size_t step = 1; step <= strlen(text); step++) {
 		struct sse s = { 0 };
-		char out[256];
+		char out[OUT_SIZE];
 
 		feed(&s, text, step, out);
 		CHECK_STR(out, want);
@@ -52,7 +55,7 @@ TEST(events_are_found_however_they_are_cut)
 TEST(the_time_to_come_back_and_the_last_id_stay)
 {
 	struct sse s = { 0 };
-	char out[64];
+	char out[OUT_SIZE];
 
 	feed(&s, "id: 3\nretry: 250\n\nretry: soon\nretry: 99999999999\n\n", 5, out);
 	CHECK_STR(s.id, "3");
