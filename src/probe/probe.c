@@ -8,6 +8,7 @@
 #include "probe/control.h"
 #include "probe/host.h"
 #include "probe/kernel.h"
+#include "probe/science.h"
 #include "probe/tool.h"
 #include "probe/trial.h"
 
@@ -175,6 +176,10 @@ const struct probe probes[] = {
 
 	ROW("python3", "languages", PROBE_OPTIONAL, NONE, tool_probe_program, NULL,
 		"Python does not run in the host image", "sudo apt install python3"),
+	ROW("science", "languages", PROBE_OPTIONAL, NONE, science_probe, NULL,
+		"a Python program in the host image that imports it fails",
+		"sudo apt install python3 python3-pandas python3-numpy python3-matplotlib "
+		"python3-seaborn python3-openpyxl python3-reportlab"),
 	ROW("node", "languages", PROBE_OPTIONAL, NONE, tool_probe_program, NULL,
 		"JavaScript does not run in the host image", "sudo apt install nodejs"),
 	ROW("bash", "languages", PROBE_OPTIONAL, NONE, tool_probe_program, NULL,

@@ -170,6 +170,17 @@ def test_languages_are_those_of_usr_bin(program, name):
     assert row["state"] == "ok" and version in done.stdout
 
 
+def test_what_python_lacks_for_data_has_its_package(program):
+    names = ["pandas", "numpy", "matplotlib", "seaborn", "openpyxl", "reportlab"]
+    lacking = [n for n in names if subprocess.run(
+        ["/usr/bin/python3", "-I", "-c", f"import importlib.util as u; exit(not u.find_spec({n!r}))"]
+    ).returncode]
+    row = checkup(program)["by_name"]["science"]
+    assert row["state"] == ("partial" if lacking else "ok")
+    for name in lacking:
+        assert name in row["detail"] and f"python3-{name}" in row["fix"]
+
+
 def test_it_takes_less_than_a_second(program):
     checkup(program)
     start = time.monotonic()
