@@ -28,10 +28,12 @@ run: build ## a small Python program in a box, then the run service
 
 test: build ## unit tests, corpus replay, integration and escape tests
 	@tools/setup test
+	@tools/npm
 	@tools/test --build $(BUILD) $(ARGS)
 
 test-asan: ## the same, built with ASan and UBSan in build-asan
 	@tools/setup build test
+	@tools/npm
 	@test -f build-asan/build.ninja || meson setup build-asan $(SANITIZE)
 	@ninja -C build-asan
 	@tools/test --build build-asan $(ARGS)
@@ -65,7 +67,7 @@ install: build ## into PREFIX, below DESTDIR if given
 	@meson install -C $(BUILD) --no-rebuild
 
 clean: ## remove what was built, and the caches
-	rm -rf build build-asan build-fuzz build-fresh
+	rm -rf build build-asan build-fuzz build-fresh build-npm
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{ printf "  make %-12s %s\n", $$1, $$2 }' Makefile
