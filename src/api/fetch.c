@@ -73,8 +73,11 @@ static struct session *find_session(struct exchange *x)
 		reply_unauthorized(x);
 		return NULL;
 	}
+	/* A name is one of this user's; only an id is signed. */
+	const char *id = exchange_param(x, "id");
+	struct service *s = api_of(x)->service;
 	struct session *session =
-		session_find(api_of(x)->service, exchange_param(x, "id"), is_signed ? NULL : who);
+		is_signed ? session_find(s, id, NULL) : session_find_named(s, id, who);
 	if (session && !session->is_ending)
 		return session;
 	reply_refusal(x, "session_not_found", "there is no such session");

@@ -65,6 +65,7 @@ static void finish(struct errand *e)
 	if (session->errand && !session->errand->is_running)
 		start(session->errand);
 	session->n_work++; /* it is not freed by who hears of this */
+	session_touch(session);
 	e->done(e->ctx, e->r, e->text, e->n_bytes);
 	free(e);
 	session->n_work--;

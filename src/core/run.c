@@ -115,8 +115,10 @@ void run_list(struct run *run)
 	run->next = run->service->runs;
 	run->service->runs = run;
 	run->service->n_runs++;
-	if (run->session)
+	if (run->session) {
 		run->session->n_runs++;
+		session_touch(run->session);
+	}
 }
 
 /* When nobody else waits and there is room, it may begin; else it is in the queue. */

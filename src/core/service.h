@@ -23,6 +23,7 @@
 struct audit;
 struct err;
 struct metrics;
+struct naming;
 struct problem;
 struct run;
 struct session;
@@ -48,8 +49,9 @@ struct service {
 	size_t n_runs;
 	struct session *sessions;
 	size_t n_sessions;
-	struct claim *claims; /* idempotency keys that are being looked at */
-	uv_timer_t tick;      /* once a second: time limits of the queue and of sessions */
+	struct naming *namings; /* sessions that are being made for their names */
+	struct claim *claims;   /* idempotency keys that are being looked at */
+	uv_timer_t tick;        /* once a second: time limits of the queue and of sessions */
 	uint64_t next_sweep_ns;
 	struct sweep *sweeps;      /* the one under way, and those that wait for it */
 	char *root;                /* where the keeper listens */

@@ -195,9 +195,27 @@ void session_check_ending(struct session *session)
 		remove_all(session->ending);
 }
 
+/* The store hears of it when it would be too early by a sixtieth. */
+void session_touch(struct session *session)
+{
+	struct service *s = session->service;
+	uint64_t ttl = s->settings->session_ttl_sec;
+
+	if (ttl == 0 || session->is_ending || session->is_gone || !session->is_stored)
+		return;
+	session_fill_expiry(session);
+	if ((uint64_t)(session->row.expires_sec - session->kept_sec) <= ttl / 60)
+		return;
+	struct store_batch *b = store_batch_new(s->store);
+	store_batch_put(b, &session_table, &session->row);
+	session->kept_sec = session->row.expires_sec;
+	store_commit_patiently(b, NULL, NULL);
+}
+
 void session_leave(struct session *session)
 {
 	session->n_runs--;
+	session_touch(session);
 	session_check_ending(session);
 }
 
@@ -248,7 +266,7 @@ void session_expire(struct service *s, uint64_t now_sec)
 	for (struct session *i = s->sessions, *next; i; i = next) {
 		next = i->next;
 		if (i->row.expires_sec == STORE_NULL || (uint64_t)i->row.expires_sec > now_sec ||
-			i->is_ending)
+			i->is_ending || i->n_runs > 0 || i->errand)
 			continue;
 		log_info("session %s expired", i->row.id);
 		session_delete(i, NULL, NULL);
@@ -264,6 +282,8 @@ void session_recover(struct service *s, const struct session_row *row)
 
 	session->service = s;
 	row_copy(&session_table, &session->row, row);
+	session->is_stored = true;
+	session->kept_sec = row->expires_sec;
 	uuid_to_hex(row->id, session->workspace);
 	struct policy policy = { 0 };
 	struct policy_refusal refusal = { 0 };
@@ -324,6 +344,7 @@ json_t *session_json(const struct session *session)
 
 	set(o, "id", json_string(row->id));
 	set(o, "session_id", json_string(row->id));
+	set(o, "name", json_text_or_null(row->name));
 	set(o, "spec_version", json_text_or_null(row->spec_version));
 	set(o, "runtime", json_text_or_null(row->runtime));
 	set(o, "base_image", json_text_or_null(row->base_image));

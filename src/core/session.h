@@ -31,6 +31,8 @@ struct session {
 	struct session_row row;
 	char workspace[33]; /* as the keeper calls it: the id without dashes */
 	uint64_t workspace_bytes;
+	bool is_stored;        /* its row is */
+	int64_t kept_sec;      /* when it expires, as the store knows */
 	bool is_lost;          /* the keeper that had its files is gone */
 	bool is_ending;        /* being deleted */
 	bool is_gone;          /* not in the list any more; freed when n_work is 0 */
@@ -54,10 +56,35 @@ struct session_wish {
 	const struct identity *who;
 	const char *idempotency_key; /* may be NULL */
 	const char *source;          /* "rest" */
+	const char *name;            /* that its user calls it by; may be NULL */
 	const struct session *like;  /* clone of this one, instead of a request; may be NULL */
 };
 void session_create(
 	struct service *s, const struct session_wish *wish, session_cb *done, void *ctx);
+
+/* --- names: what a user calls a session, who need not know its id --- */
+
+#define SESSION_NAME_MAX 64u
+
+/* Letters, digits, "_", "-" and ".", but no dot first, and nothing that could be an id. */
+bool session_name_is_valid(const char *name);
+
+/* The live session that this user calls so, by its name or its id. Never another user's. */
+struct session *session_find_named(struct service *s, const char *name, const struct identity *who);
+
+/* The same, made as `wish` asks, with its name, if there is none. Who asks while it is being made
+ * gets the same one. */
+void session_obtain(
+	struct service *s, const struct session_wish *wish, session_cb *done, void *ctx);
+
+/* What users are shown as its id: its name, if it has one. */
+static inline const char *session_shown_id(const struct session *session)
+{
+	return session->row.name ? session->row.name : session->row.id;
+}
+
+/* It was used just now: its time begins anew. */
+void session_touch(struct session *session);
 
 /* Its runs and what is done to its files are canceled and waited for; then it is gone with all
  * its files and snapshots. One that is being deleted already is not found. */

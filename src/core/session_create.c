@@ -81,14 +81,13 @@ static int check_room(const struct service *s, const char *user, struct problem 
 	return -1;
 }
 
-static void fill_times(struct session_row *row, const struct service *s)
+void session_fill_expiry(struct session *session)
 {
+	struct session_row *row = &session->row;
 	uint64_t now = clock_realtime_ns();
-	uint64_t ttl = s->settings->session_ttl_sec;
+	uint64_t ttl = session->service->settings->session_ttl_sec;
 	char at[DATE_SIZE + 1];
 
-	date_format(now, at);
-	session_set_text(&row->created_at, at);
 	row->expires_sec = STORE_NULL;
 	session_set_text(&row->expires_at, NULL);
 	if (ttl == 0)
@@ -96,6 +95,16 @@ static void fill_times(struct session_row *row, const struct service *s)
 	row->expires_sec = (int64_t)(now / NS_PER_SEC + ttl);
 	date_format(now + ttl * NS_PER_SEC, at);
 	session_set_text(&row->expires_at, at);
+}
+
+static void fill_times(struct session *session)
+{
+	char at[DATE_SIZE + 1];
+
+	date_format(clock_realtime_ns(), at);
+	session_set_text(&session->row.created_at, at);
+	session_fill_expiry(session);
+	session->kept_sec = session->row.expires_sec;
 }
 
 static void fill_row(
@@ -123,8 +132,9 @@ static void fill_row(
 	row->memory_mb = (int64_t)policy->memory_mb;
 	row->timeout_sec = (int64_t)policy->timeout_sec;
 	row->uid = STORE_NULL;
+	session_set_text(&row->name, wish->name);
 	session->workspace_bytes = policy->workspace_mb << 20;
-	fill_times(row, session->service);
+	fill_times(session);
 }
 
 static void copy_row(struct session *session, const struct session_wish *wish)
@@ -134,8 +144,9 @@ static void copy_row(struct session *session, const struct session_wish *wish)
 	row_copy(&session_table, row, &wish->like->row);
 	session_set_text(&row->user_id, wish->who->user_id);
 	session_set_text(&row->state, "active");
+	session_set_text(&row->name, NULL);
 	session->workspace_bytes = wish->like->workspace_bytes;
-	fill_times(row, session->service);
+	fill_times(session);
 }
 
 /* Its workspace is there by now. */
@@ -161,6 +172,7 @@ static void on_stored(void *ctx, int r)
 		refuse_made(c, &problem);
 	} else {
 		claim_end(TAKE(c->claim), 0);
+		session->is_stored = true;
 		metrics_add(s->metrics, METRIC_SESSIONS_CREATED,
 			METRICS_LABELS(session->row.runtime), 1);
 		audit_session(s->audit, "sandbox.session.created", &session->row, NULL);

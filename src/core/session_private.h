@@ -7,6 +7,9 @@
 void session_set_text(char **field, const char *value);
 void session_list(struct session *session);
 
+/* When it would expire if it were not used from now on. */
+void session_fill_expiry(struct session *session);
+
 /* Can anything be done to its files, and do none of its runs touch them now? */
 bool session_is_usable(const struct session *session, struct problem *p);
 bool session_is_quiet(const struct session *session, struct problem *p);

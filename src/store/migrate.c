@@ -39,8 +39,15 @@ static int create_tables(sqlite3 *db)
 	return code;
 }
 
+static int add_session_name(sqlite3 *db)
+{
+	return sqlite3_exec(
+		db, "ALTER TABLE sandbox_sessions ADD COLUMN name TEXT", NULL, NULL, NULL);
+}
+
 migrate_step *const migrate_steps[] = {
 	create_tables,
+	add_session_name,
 };
 const size_t migrate_n_steps = ARRAY_SIZE(migrate_steps);
 

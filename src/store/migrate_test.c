@@ -133,7 +133,33 @@ TEST(our_own_steps_make_what_is_described)
 	CHECK_EQ(sqlite3_close(db), SQLITE_OK);
 }
 
-TESTS(UNIT(a_fresh_file_is_made_as_it_is_now), UNIT(an_old_file_takes_the_steps_it_lacks),
-	UNIT(a_failing_step_takes_all_back), UNIT(a_newer_file_is_refused),
-	UNIT(the_database_of_somebody_else_is_left_alone),
+/* As it was when the first version of it was written. */
+static int make_version_1(sqlite3 *db)
+{
+	int code = migrate_steps[0](db);
+
+	return code == SQLITE_OK ? sqlite3_exec(db, "ALTER TABLE sandbox_sessions DROP COLUMN name",
+					   NULL, NULL, NULL)
+				 : code;
+}
+
+TEST(sessions_of_a_first_version_have_no_name)
+{
+	static migrate_step *const first[] = { make_version_1 };
+	sqlite3 *db = open_empty();
+
+	CHECK_EQ(migrate_run(db, first, 1, NULL), 0);
+	CHECK_EQ(sqlite3_exec(
+			 db, "INSERT INTO sandbox_sessions (id) VALUES ('a')", NULL, NULL, NULL),
+		SQLITE_OK);
+	CHECK_EQ(migrate_check(db, NULL), -EINVAL);
+	CHECK_EQ(migrate_run(db, migrate_steps, migrate_n_steps, NULL), 0);
+	CHECK_EQ(migrate_check(db, NULL), 0);
+	CHECK_EQ(read_number(db, "SELECT count(*) FROM sandbox_sessions WHERE name IS NULL"), 1);
+	CHECK_EQ(sqlite3_close(db), SQLITE_OK);
+}
+
+TESTS(UNIT(sessions_of_a_first_version_have_no_name), UNIT(a_fresh_file_is_made_as_it_is_now),
+	UNIT(an_old_file_takes_the_steps_it_lacks), UNIT(a_failing_step_takes_all_back),
+	UNIT(a_newer_file_is_refused), UNIT(the_database_of_somebody_else_is_left_alone),
 	UNIT(our_own_steps_make_what_is_described))

@@ -97,6 +97,7 @@ static const struct column session_columns[] = {
 	TEXT(session_row, expires_at),
 	TEXT(session_row, state),
 	TEXT(session_row, source),
+	TEXT(session_row, name),
 	REAL(session_row, cpu_limit),
 	INT(session_row, memory_mb),
 	INT(session_row, timeout_sec),

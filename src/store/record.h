@@ -66,6 +66,7 @@ struct session_row {
 	char *expires_at;
 	char *state; /* "active", "lost": its workspace died with the keeper */
 	char *source;
+	char *name; /* that its user gave it, and calls it by; or NULL */
 	double cpu_limit;
 	int64_t memory_mb;
 	int64_t timeout_sec;
