@@ -323,8 +323,10 @@ static void handle_list(struct exchange *x)
 		list_stored(l, &wanted);
 }
 
+#define BODY_MAX (4u << 20)
+
 const struct route routes_runs[] = {
-	{ "POST", API_BASE "/runs", ACCESS_USER, BODY_MEMORY, HTTP_BODY_MAX, handle_create },
+	{ "POST", API_BASE "/runs", ACCESS_USER, BODY_MEMORY, BODY_MAX, handle_create },
 	{ "GET", API_BASE "/runs", ACCESS_USER, BODY_NONE, 0, handle_list },
 	{ "GET", API_BASE "/runs/{id}", ACCESS_USER, BODY_NONE, 0, handle_get },
 	{ "POST", API_BASE "/runs/{id}/cancel", ACCESS_USER, BODY_NONE, 0, handle_cancel },

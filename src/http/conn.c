@@ -456,10 +456,18 @@ static bool is_trickle(const struct conn *c, uint64_t now_ms)
 	return c->state == CONN_BODY && now_ms - c->body_ms >= c->server->idle_ms + earned_ms;
 }
 
+/* Nothing waits for the client: there is just nothing to say. */
+static bool is_flowing(const struct conn *c)
+{
+	return c->state == CONN_SENDING && c->x->sending.flow && !wire_is_blocked(c->wire);
+}
+
 void conn_tick(struct conn *c, uint64_t now_ms)
 {
 	uint64_t waited = now_ms - c->since_ms;
 
+	if (is_flowing(c))
+		return;
 	if (c->state == CONN_WS)
 		ws_tick(c->ws, now_ms);
 	else if (c->state == CONN_LINGER && waited >= HTTP_LINGER_MS)

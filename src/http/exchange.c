@@ -132,6 +132,7 @@ static void end_sending(struct exchange *x)
 {
 	struct sending *s = &x->sending;
 
+	flow_free(TAKE(s->flow));
 	close_fdp(&s->fd);
 	if (!s->gzip)
 		return;

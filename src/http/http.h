@@ -27,7 +27,7 @@ typedef struct uv_loop_s uv_loop_t;
 
 #define HTTP_PARAMS_MAX  4           /* {name}s in one pattern */
 #define HTTP_HEADERS_MAX (16u << 10) /* bytes of a request's head; more is 431 */
-#define HTTP_BODY_MAX    (4u << 20)  /* of a body held in memory, whatever a route says */
+#define HTTP_BODY_MAX    (8u << 20)  /* of a body held in memory, whatever a route says */
 
 /* What becomes of a request's body. */
 enum body_mode {
@@ -171,6 +171,30 @@ void exchange_reply_file(
  * compressed, since that takes the loop's time. Sets Content-Encoding; Vary is up to the
  * caller. */
 void exchange_reply_gzip(struct exchange *x, int status, const char *type, int fd, uint64_t size);
+
+/* --- answers that go on, as Server-Sent Events do --- */
+
+struct flow;
+
+struct flow_ops {
+	/* The connection can take more: the next bytes, with a reference that is given away, or
+	 * NULL when there are none now; flow_want_write() asks again. */
+	struct shared *(*next)(void *ctx);
+	/* It is over, whoever ended it. The last call; always from the loop, never from within a
+	 * call of the doors. */
+	void (*closed)(void *ctx);
+};
+
+/* Begin such an answer; it may take any time, but a client that takes nothing for idle_sec while
+ * something waits for it is dropped. NULL when nobody is there to hear it, or only the head was
+ * asked for: then `ctx` stays the caller's, and the exchange is answered all the same. */
+struct flow *exchange_reply_flow(
+	struct exchange *x, int status, const char *type, const struct flow_ops *ops, void *ctx);
+
+void flow_want_write(struct flow *f);
+
+/* It ends after what next() still has; `closed` follows. */
+void flow_end(struct flow *f);
 
 /* --- WebSockets --- */
 

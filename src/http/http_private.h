@@ -88,7 +88,8 @@ struct sending {
 	int fd;
 	uint64_t offset;
 	uint64_t left;
-	z_stream *gzip; /* NULL: as it is */
+	z_stream *gzip;    /* NULL: as it is */
+	struct flow *flow; /* NULL: it is a file, or bytes that were written */
 	bool is_chunked;
 	bool is_over;
 };
@@ -144,8 +145,18 @@ void exchange_end(struct exchange *x);
 /* The connection can take more of the answer. */
 void reply_continue(struct exchange *x);
 
+/* For flow.c: begin an answer whose size nobody knows; false when there is nothing to follow,
+ * and the exchange may be gone. And all of it was written. */
+bool reply_begin_open(struct exchange *x, int status, const char *type);
+void reply_finish(struct exchange *x);
+
 /* Write the head of a 101. */
 void reply_upgrade(struct exchange *x, const char *accept);
+
+/* --- flow.c --- */
+
+void flow_continue(struct flow *f);
+void flow_free(struct flow *f); /* calls `closed`; NULL is allowed */
 
 /* --- conn.c --- */
 

@@ -388,6 +388,31 @@ void exchange_reply_gzip(struct exchange *x, int status, const char *type, int f
 	send_gzip(x);
 }
 
+/* --- answers that go on --- */
+
+void reply_finish(struct exchange *x)
+{
+	finish(x);
+}
+
+bool reply_begin_open(struct exchange *x, int status, const char *type)
+{
+	struct announced a = { .type = type, .is_chunked = true };
+
+	if (!begin(x, status))
+		return false;
+	if (x->head.is_old)
+		x->keeps_alive = false; /* its end is the connection's */
+	x->conn->state = CONN_SENDING;
+	x->conn->since_ms = uv_now(x->server->tick.loop);
+	size_t n = write_head(x->server->buffer, x, status, &a);
+	(void)wire_write(x->conn->wire, x->server->buffer, n);
+	if (!streq(x->head.method, "HEAD"))
+		return true;
+	finish(x);
+	return false;
+}
+
 void reply_continue(struct exchange *x)
 {
 	x->conn->since_ms = uv_now(x->server->tick.loop);
@@ -397,6 +422,8 @@ void reply_continue(struct exchange *x)
 		conn_answered(x->conn);
 	else if (x->sending.gzip)
 		send_gzip(x);
+	else if (x->sending.flow)
+		flow_continue(x->sending.flow);
 	else
 		send_file(x);
 }
