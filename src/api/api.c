@@ -7,6 +7,7 @@
 
 #include "api/accesslog.h"
 #include "api/gate.h"
+#include "api/mcp.h"
 #include "api/reply.h"
 #include "api/wait.h"
 #include "base/clock.h"
@@ -33,6 +34,7 @@ static const struct route *const tables_of_routes[] = {
 	routes_approvals,
 	routes_stream,
 	routes_fathom,
+	routes_mcp,
 	routes_artifacts,
 	routes_admin,
 	routes_meta,
@@ -232,6 +234,7 @@ int api_start(struct service *service, struct api **ret, struct err *err)
 		return r;
 	}
 	api->fathom = fathom_open(service, api->per_user);
+	api->mcp = mcp_door_open(api);
 	*ret = api;
 	return 0;
 }
@@ -250,11 +253,18 @@ static void on_all_closed(void *ctx)
 	c->done(c->ctx);
 }
 
+static void on_fathom_closed(void *ctx)
+{
+	struct closing *c = ctx;
+
+	mcp_door_close(c->api->mcp, on_all_closed, c);
+}
+
 static void on_http_closed(void *ctx)
 {
 	struct closing *c = ctx;
 
-	fathom_close(c->api->fathom, on_all_closed, c);
+	fathom_close(c->api->fathom, on_fathom_closed, c);
 }
 
 void api_close(struct api *api, void (*done)(void *ctx), void *ctx)
@@ -264,5 +274,6 @@ void api_close(struct api *api, void (*done)(void *ctx), void *ctx)
 	*c = (struct closing){ .api = api, .done = done, .ctx = ctx };
 	http_stop_listening(api->http);
 	wait_end_all(api);
+	mcp_door_end(api->mcp);
 	http_close(api->http, on_http_closed, c);
 }

@@ -19,6 +19,7 @@ struct api;
 struct auth;
 struct err;
 struct fathom;
+struct mcp_door;
 struct ratelimit;
 struct service;
 struct settings;
@@ -46,6 +47,7 @@ struct api {
 	struct http_server *http;
 	uint64_t started_ns;             /* CLOCK_MONOTONIC */
 	struct fathom *fathom;           /* the door behind /ws */
+	struct mcp_door *mcp;            /* the one behind /mcp */
 	struct wait *waits;              /* answers that are held back, wait.h */
 	LIST_HEAD(visits, visit) visits; /* requests under way of users we know */
 };
@@ -89,6 +91,7 @@ extern const struct route routes_fetch[];
 extern const struct route routes_approvals[];
 extern const struct route routes_stream[];
 extern const struct route routes_fathom[];
+extern const struct route routes_mcp[];
 extern const struct route routes_artifacts[];
 extern const struct route routes_admin[];
 extern const struct route routes_meta[];

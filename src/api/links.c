@@ -97,10 +97,15 @@ static bool is_encrypted(struct exchange *x)
 	       (streq(exchange_peer(x), "unix") && proto && streq(proto, "https"));
 }
 
+char *links_here(struct exchange *x)
+{
+	return links_base(exchange_header(x, "host"), is_encrypted(x));
+}
+
 char *links_file(struct exchange *x, const char *session_id, const char *path)
 {
 	const struct api *api = api_of(x);
-	AUTO_FREE char *base = links_base(exchange_header(x, "host"), is_encrypted(x));
+	AUTO_FREE char *base = links_here(x);
 	struct file_url_maker maker = {
 		.settings = api->settings, .secret = api->signing_secret, .base = base
 	};

@@ -20,5 +20,8 @@ char *links_artifact(const struct api *api, const char *run_id, const char *path
  * say so. For a door without requests there is core/file_url.h. */
 char *links_file(struct exchange *x, const char *session_id, const char *path);
 
+/* The same of this request. */
+char *links_here(struct exchange *x);
+
 /* "http://127.0.0.1:8080", by the Host header of a request, or NULL for one that is no name. */
 char *links_base(const char *host, bool is_tls);

@@ -122,6 +122,16 @@ struct settings {
 	uint64_t fathom_max_active; /* SANDBOX_FATHOM_MAX_ACTIVE 128: of one connection */
 	char *fathom_image;         /* SANDBOX_FATHOM_IMAGE: host */
 
+	/* the MCP door */
+	char *mcp_image;               /* SANDBOX_MCP_IMAGE: host */
+	char **mcp_env_allow;          /* SANDBOX_MCP_ENV_ALLOW */
+	uint64_t mcp_max_code_bytes;   /* SANDBOX_MCP_MAX_CODE_BYTES 256 KiB */
+	uint64_t mcp_max_output_bytes; /* SANDBOX_MCP_MAX_OUTPUT_BYTES 64 KiB */
+	uint64_t mcp_max_artifacts;    /* SANDBOX_MCP_MAX_ARTIFACTS 100 */
+	uint64_t mcp_max_read_bytes;   /* SANDBOX_MCP_MAX_READ_BYTES 5 MiB */
+	uint64_t mcp_max_sessions;     /* SANDBOX_MCP_MAX_SESSIONS_PER_USER 64 */
+	uint64_t mcp_session_ttl_sec;  /* SANDBOX_MCP_SESSION_TTL_SEC 3600 */
+
 	/* store, audit, sweeps, git */
 	enum store_kind store;    /* SANDBOX_STORE_BACKEND memory|sqlite; here sqlite by default */
 	char *store_path;         /* SANDBOX_STORE_DB_PATH; default <root>/meta/sandbox_store.db */

@@ -22,6 +22,7 @@ const char *const setting_group_titles[GROUP_COUNT] = {
 	[GROUP_QUEUE] = "Queue, sessions and quotas",
 	[GROUP_STREAM] = "Streams",
 	[GROUP_FATHOM] = "The Fathom door",
+	[GROUP_MCP] = "The MCP door",
 	[GROUP_STORE] = "Store, audit, sweeps and git",
 };
 
@@ -237,6 +238,30 @@ const struct setting_row setting_rows[] = {
 		1, 10000, .help = "Executions at the same time on one connection." },
 	{ GROUP_FATHOM, "SANDBOX_FATHOM_IMAGE", SETTING_TEXT, AT(fathom_image), "host",
 		.help = "Image that executions run in." },
+	{ GROUP_MCP, "SANDBOX_MCP_IMAGE", SETTING_TEXT, AT(mcp_image), "host",
+		.help = "Image of sessions that tools create." },
+	{ GROUP_MCP, "SANDBOX_MCP_ENV_ALLOW", SETTING_LIST, AT(mcp_env_allow),
+		"LANG,LC_*,TZ,PYTHON*,MPL*,OMP_*,APP_*",
+		.help = "Names, or patterns of names, of variables that a tool's `env` may set." },
+	{ GROUP_MCP, "SANDBOX_MCP_MAX_CODE_BYTES", SETTING_BYTES, AT(mcp_max_code_bytes), "262144",
+		1, 4 << 20, .help = "Code of one call." },
+	{ GROUP_MCP, "SANDBOX_MCP_MAX_OUTPUT_BYTES", SETTING_BYTES, AT(mcp_max_output_bytes),
+		"65536", 256, 4 << 20,
+		.help = "Of stdout, and of stderr, that the answer of a tool carries: of more, the "
+			"beginning and the end." },
+	{ GROUP_MCP, "SANDBOX_MCP_MAX_ARTIFACTS", SETTING_NUMBER, AT(mcp_max_artifacts), "100", 1,
+		10000, .help = "Files that the answer of a tool lists." },
+	{ GROUP_MCP, "SANDBOX_MCP_MAX_READ_BYTES", SETTING_BYTES, AT(mcp_max_read_bytes), "5M", 1,
+		16 << 20,
+		.help = "A file that a tool reads; of a larger one the answer says where it can be "
+			"fetched." },
+	{ GROUP_MCP, "SANDBOX_MCP_MAX_SESSIONS_PER_USER", SETTING_NUMBER, AT(mcp_max_sessions),
+		"64", 1, 10000,
+		.help = "Clients of one user at the same time; the one that was idle for longest "
+			"makes room." },
+	{ GROUP_MCP, "SANDBOX_MCP_SESSION_TTL_SEC", SETTING_NUMBER, AT(mcp_session_ttl_sec), "3600",
+		1, 30 * DAY,
+		.help = "Seconds after which a client that says nothing is forgotten." },
 	{ GROUP_STORE, "SANDBOX_STORE_BACKEND", SETTING_CHOICE, AT(store), "sqlite",
 		.words = stores,
 		.help = "Where runs, sessions and quotas are kept; memory forgets them." },

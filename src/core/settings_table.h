@@ -29,6 +29,7 @@ enum setting_group {
 	GROUP_QUEUE,
 	GROUP_STREAM,
 	GROUP_FATHOM,
+	GROUP_MCP,
 	GROUP_STORE,
 	GROUP_COUNT,
 };

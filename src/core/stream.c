@@ -320,16 +320,25 @@ bool stream_is_drained(const struct stream *s)
 int stream_read_output(struct stream *s, enum frame_kind which, size_t max, char **ret,
 	size_t *ret_size, uint64_t *ret_total)
 {
-	struct spool *p = stream_spool(s, which);
-	uint64_t total = kept_in(p);
-	size_t size = total < max ? (size_t)total : max;
+	struct stream_part part = { .which = which, .max = max };
 
-	if (which != FRAME_STDOUT && which != FRAME_STDERR)
+	return stream_read_part(s, &part, ret, ret_size, ret_total);
+}
+
+int stream_read_part(struct stream *s, const struct stream_part *part, char **ret, size_t *ret_size,
+	uint64_t *ret_total)
+{
+	if (part->which != FRAME_STDOUT && part->which != FRAME_STDERR)
 		return -EINVAL;
+	struct spool *p = stream_spool(s, part->which);
+	uint64_t total = kept_in(p);
+	uint64_t left = part->offset < total ? total - part->offset : 0;
+	size_t size = left < part->max ? (size_t)left : part->max;
+
 	AUTO_FREE char *data = malloc(size + 1);
 	if (!data)
 		return -ENOMEM;
-	int r = size > 0 ? spool_read(p, p->start, data, size) : 0;
+	int r = size > 0 ? spool_read(p, p->start + part->offset, data, size) : 0;
 	if (r < 0)
 		return r;
 	data[size] = '\0';

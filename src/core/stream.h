@@ -108,6 +108,15 @@ bool stream_is_drained(const struct stream *s);
 int stream_read_output(struct stream *s, enum frame_kind which, size_t max, char **ret,
 	size_t *ret_size, uint64_t *ret_total);
 
+/* The same of what follows `offset`. */
+struct stream_part {
+	enum frame_kind which;
+	uint64_t offset;
+	size_t max;
+};
+int stream_read_part(struct stream *s, const struct stream_part *part, char **ret, size_t *ret_size,
+	uint64_t *ret_total);
+
 /* --- subscribers --- */
 
 /* Where to begin: from_seq >= 1 is that frame (if retention removed it, the oldest, after

@@ -286,6 +286,24 @@ def test_answers_about_sessions_fit(server, check):
 
 
 @pytest.mark.once
+def test_answers_to_clients_of_mcp_fit(server, check):
+    client, url = server.client(), server.url + "/mcp"
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize",
+             "params": {"protocolVersion": "2025-11-25", "capabilities": {}}}
+    answer = check("/mcp", client.post(url, json=hello), "post")
+    check("/mcp", client.post(url, content="{"), "post")
+    check("/mcp", client.post(url, json=hello, headers={"Accept": "text/html"}), "post")
+    check("/mcp", client.post(url, json=hello, headers={"Content-Type": "text/x"}), "post")
+    check("/mcp", client.get(url))
+    headers = {"Mcp-Session-Id": answer.headers["mcp-session-id"]}
+    with client.stream("GET", url, headers=headers) as stream:
+        check("/mcp", stream)
+    check("/mcp", client.delete(url, headers=headers), "delete")
+    check("/mcp", client.delete(url, headers=headers), "delete")
+    check("/mcp", client.get(url, headers=headers))
+
+
+@pytest.mark.once
 def test_answers_to_admins_fit(make_server, users, check):
     settings, keys = users
     server = make_server(**settings, SANDBOX_APPROVAL_REQUIRED="untrusted")

@@ -1,0 +1,268 @@
+#include "mcp/call.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/str.h"
+#include "core/problem.h"
+#include "mcp/mcp_peer.h"
+#include "mcp/output.h"
+
+static const char *const levels[CALL_LEVELS] = { "debug", "info", "notice", "warning", "error",
+	"critical", "alert", "emergency" };
+
+const char *call_level_name(enum call_level level)
+{
+	return levels[level];
+}
+
+int call_level_find(const char *name)
+{
+	for (int i = 0; i < CALL_LEVELS; i++) {
+		if (streq(levels[i], name))
+			return i;
+	}
+	return -1;
+}
+
+struct service *call_service(const struct call *c)
+{
+	return c->peer->host->service;
+}
+
+struct call *call_begin(struct mcp_peer *p, const struct rpc_message *m, void *origin)
+{
+	struct call *c = xnew(struct call);
+	json_t *meta = json_object_get(m->params, "_meta");
+	json_t *token = json_object_get(meta, "progressToken");
+
+	c->peer = p;
+	c->id = json_incref((json_t *)m->id);
+	c->origin = origin;
+	if (json_is_string(token) || json_is_integer(token))
+		c->progress_token = json_incref(token);
+	LIST_INSERT_HEAD(&p->calls, c, link);
+	p->n_calls++;
+	return c;
+}
+
+/* --- ending it --- */
+
+static void forget_questions(struct call *c)
+{
+	for (struct question *q = LIST_FIRST(&c->peer->questions), *next; q; q = next) {
+		next = LIST_NEXT(q, link);
+		if (q->call != c)
+			continue;
+		LIST_REMOVE(q, link);
+		free(q);
+	}
+}
+
+static void end(struct call *c, json_t *answer)
+{
+	struct mcp_peer *p = c->peer;
+
+	forget_questions(c);
+	LIST_REMOVE(c, link);
+	if (c->is_canceled || p->is_closing)
+		json_decref(answer);
+	else
+		(void)p->ops->send(p->ctx, answer, c->origin, true);
+	json_decref(c->id);
+	json_decref(c->progress_token);
+	free(c);
+	p->n_calls--;
+	mcp_peer_check_gone(p);
+}
+
+void call_finish(struct call *c, json_t *result)
+{
+	end(c, rpc_result(c->id, result));
+}
+
+void call_fail(struct call *c, int code, const char *fmt, ...)
+{
+	char text[512];
+	va_list args;
+
+	va_start(args, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	AUTO_JSON *clean = output_text(text, strlen(text));
+	end(c, rpc_error(c->id, code, json_string_value(clean), NULL));
+}
+
+void call_be_canceled(struct call *c)
+{
+	void (*cancel)(struct call *) = TAKE(c->cancel);
+	struct mcp_peer *p = c->peer;
+
+	c->is_canceled = true;
+	p->ops->drop(p->ctx, c->origin);
+	c->origin = NULL;
+	if (cancel)
+		cancel(c);
+}
+
+void call_be_abandoned(struct call *c)
+{
+	void (*abandon)(struct call *) = TAKE(c->abandon);
+
+	if (abandon)
+		abandon(c);
+}
+
+/* --- of a tool --- */
+
+json_t *call_text(const char *text)
+{
+	return json_pack("{s:s,s:o}", "type", "text", "text", output_text(text, strlen(text)));
+}
+
+/* What clients of the oldest version do not know can make them refuse all of it. */
+static void leave_out_links(json_t *content)
+{
+	for (size_t i = json_array_size(content); i-- > 0;) {
+		const char *type =
+			json_string_value(json_object_get(json_array_get(content, i), "type"));
+
+		if (type && streq(type, "resource_link"))
+			(void)json_array_remove(content, i);
+	}
+}
+
+void call_finish_tool(struct call *c, json_t *content, json_t *structured, bool is_error)
+{
+	json_t *result = json_object();
+	json_t *list = content ? content : json_array();
+	bool has_text = json_array_size(list) > 0;
+
+	if (!has_text && structured) {
+		AUTO_FREE char *text =
+			json_dumps(structured, JSON_COMPACT | JSON_REAL_PRECISION(12));
+
+		(void)json_array_append_new(list, call_text(text ? text : ""));
+	}
+	if (streq(c->peer->version, MCP_PEER_VERSION_OLDEST))
+		leave_out_links(list);
+	(void)json_object_set_new(result, "content", list);
+	if (structured)
+		(void)json_object_set_new(result, "structuredContent", structured);
+	(void)json_object_set_new(result, "isError", json_boolean(is_error));
+	call_finish(c, result);
+}
+
+void call_fail_tool(struct call *c, const char *fmt, ...)
+{
+	char text[1024];
+	va_list args;
+
+	va_start(args, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	call_finish_tool(c, json_pack("[o]", call_text(text)), NULL, true);
+}
+
+/* What to do about it, where that is not plain. */
+static const struct {
+	const char *code;
+	const char *advice;
+} advices[] = {
+	{ "workspace_lost",
+		"call close_session, and use the session again to begin with no files" },
+	{ "quota_exceeded", "close sessions that are not needed, or wait" },
+	{ "queue_full", "wait, and try again" },
+	{ "runtime_unavailable", "try again in a moment" },
+	{ "shutting_down", "try again in a moment" },
+	{ "store_unavailable", "try again in a moment" },
+	{ "session_has_active_runs", "wait until what runs in the session is over" },
+};
+
+void call_refuse_tool(struct call *c, const struct problem *problem)
+{
+	const char *advice = NULL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(advices); i++) {
+		if (streq(advices[i].code, problem->code))
+			advice = advices[i].advice;
+	}
+	call_fail_tool(c, "%s: %s%s%s", problem->code, problem->message, advice ? "; " : "",
+		advice ? advice : "");
+}
+
+/* --- before the answer --- */
+
+static void tell(struct call *c, json_t *message)
+{
+	struct mcp_peer *p = c->peer;
+
+	if (c->is_canceled || p->is_closing)
+		json_decref(message);
+	else
+		(void)p->ops->send(p->ctx, message, c->origin, false);
+}
+
+void call_progress(struct call *c, double progress, double total, const char *message)
+{
+	if (!c->progress_token || progress <= c->progress)
+		return;
+	c->progress = progress;
+	json_t *params =
+		json_pack("{s:O,s:f}", "progressToken", c->progress_token, "progress", progress);
+	if (total > 0)
+		(void)json_object_set_new(params, "total", json_real(total));
+	if (message)
+		(void)json_object_set_new(params, "message", json_string(message));
+	tell(c, rpc_notification("notifications/progress", params));
+}
+
+void call_log(struct call *c, enum call_level level, const char *logger, json_t *data)
+{
+	if (c->peer->log_level < 0 || (int)level < c->peer->log_level) {
+		json_decref(data);
+		return;
+	}
+	tell(c, rpc_notification("notifications/message",
+			json_pack("{s:s,s:s,s:o}", "level", call_level_name(level), "logger",
+				logger, "data", data)));
+}
+
+/* --- asking the client --- */
+
+static void answer_at_once(struct call *c, const char *why,
+	void (*answered)(struct call *c, const json_t *result, const json_t *error))
+{
+	AUTO_JSON *error = json_pack("{s:i,s:s}", "code", RPC_METHOD_NOT_FOUND, "message", why);
+
+	answered(c, NULL, error);
+}
+
+void call_ask(struct call *c, const char *capability, const char *method, json_t *params,
+	void (*answered)(struct call *c, const json_t *result, const json_t *error))
+{
+	struct mcp_peer *p = c->peer;
+	AUTO_JSON *taken = params;
+
+	if (!json_object_get(p->capabilities, capability)) {
+		answer_at_once(c, "the client can not do that", answered);
+		return;
+	}
+	if (c->is_canceled || p->is_closing) {
+		answer_at_once(c, "the client does not wait any more", answered);
+		return;
+	}
+	struct question *q = xnew(struct question);
+	*q = (struct question){ .id = ++p->next_question, .call = c, .answered = answered };
+	LIST_INSERT_HEAD(&p->questions, q, link);
+	AUTO_JSON *id = json_integer((json_int_t)q->id);
+	json_t *message = rpc_request(id, method, json_incref(taken));
+	if (p->ops->send(p->ctx, message, c->origin, false))
+		return;
+	LIST_REMOVE(q, link);
+	free(q);
+	answer_at_once(c, "the client can not be asked on this connection", answered);
+}

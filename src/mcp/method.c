@@ -1,0 +1,376 @@
+#include "mcp/method.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "mcp/call.h"
+#include "mcp/catalog.h"
+#include "mcp/mcp_peer.h"
+#include "mcp/shape.h"
+
+static const struct mcp_catalog *catalog_of(const struct call *c)
+{
+	return c->peer->host->catalog;
+}
+
+/* JSON of ours, as text. */
+static json_t *load(const char *text)
+{
+	return json_loads(text, 0, NULL);
+}
+
+static const char *text_of(const json_t *params, const char *name)
+{
+	return json_string_value(json_object_get(params, name));
+}
+
+/* A page is all there is: whoever has a cursor did not get it from us. */
+static bool has_wrong_cursor(struct call *c, const json_t *params)
+{
+	if (!json_object_get(params, "cursor"))
+		return false;
+	call_fail(c, RPC_INVALID_PARAMS, "cursor: there is no such page");
+	return true;
+}
+
+/* --- from hello on --- */
+
+static json_t *capabilities_of(const struct mcp_catalog *k)
+{
+	json_t *o = json_pack("{s:{}}", "logging");
+
+	if (k->tools)
+		(void)json_object_set_new(o, "tools", json_pack("{s:b}", "listChanged", false));
+	if (k->read_resource)
+		(void)json_object_set_new(o, "resources",
+			json_pack("{s:b,s:b}", "subscribe", k->subscribe != NULL, "listChanged",
+				true));
+	if (k->prompts)
+		(void)json_object_set_new(o, "prompts", json_pack("{s:b}", "listChanged", false));
+	if (k->complete)
+		(void)json_object_set_new(o, "completions", json_object());
+	return o;
+}
+
+static void handle_initialize(struct call *c, const json_t *params)
+{
+	const struct mcp_catalog *k = catalog_of(c);
+	struct mcp_peer *p = c->peer;
+	const char *version = text_of(params, "protocolVersion");
+	json_t *can = json_object_get(params, "capabilities");
+
+	if (p->stage != MCP_PEER_NEW) {
+		call_fail(c, RPC_INVALID_REQUEST, "this session is initialized already");
+		return;
+	}
+	if (!version || !json_is_object(can)) {
+		call_fail(c, RPC_INVALID_PARAMS,
+			"initialize needs protocolVersion, a text, and capabilities, an object");
+		return;
+	}
+	(void)snprintf(p->version, sizeof(p->version), "%s",
+		mcp_peer_speaks(version) ? version : MCP_PEER_VERSION_NEWEST);
+	p->capabilities = json_incref(can);
+	p->stage = MCP_PEER_MET;
+	json_t *result = json_pack("{s:s,s:o,s:{s:s,s:s,s:s}}", "protocolVersion", p->version,
+		"capabilities", capabilities_of(k), "serverInfo", "name", k->name, "title",
+		k->title, "version", BELLJAR_VERSION);
+	if (k->instructions)
+		(void)json_object_set_new(result, "instructions", json_string(k->instructions));
+	call_finish(c, result);
+}
+
+static void hear_initialized(struct mcp_peer *p, const json_t *params)
+{
+	(void)params;
+	if (p->stage == MCP_PEER_MET)
+		p->stage = MCP_PEER_ACTIVE;
+}
+
+static void handle_ping(struct call *c, const json_t *params)
+{
+	(void)params;
+	call_finish(c, NULL);
+}
+
+static void handle_level(struct call *c, const json_t *params)
+{
+	const char *name = text_of(params, "level");
+	int level = name ? call_level_find(name) : -1;
+
+	if (level < 0) {
+		call_fail(c, RPC_INVALID_PARAMS,
+			"level: debug, info, notice, warning, error, critical, alert or emergency");
+		return;
+	}
+	c->peer->log_level = level;
+	call_finish(c, NULL);
+}
+
+static void hear_cancelled(struct mcp_peer *p, const json_t *params)
+{
+	const json_t *id = json_object_get(params, "requestId");
+	struct call *c;
+
+	LIST_FOREACH(c, &p->calls, link)
+	{
+		if (!c->is_canceled && json_equal(c->id, id)) {
+			call_be_canceled(c);
+			return;
+		}
+	}
+}
+
+/* --- tools --- */
+
+static void set_json(json_t *o, const char *name, const char *text)
+{
+	if (text)
+		(void)json_object_set_new(o, name, load(text));
+}
+
+static json_t *tool_json(const struct mcp_tool *t)
+{
+	json_t *o = json_pack(
+		"{s:s,s:s,s:s}", "name", t->name, "title", t->title, "description", t->description);
+
+	set_json(o, "inputSchema", t->input_schema);
+	set_json(o, "outputSchema", t->output_schema);
+	set_json(o, "annotations", t->annotations);
+	return o;
+}
+
+static void handle_tools(struct call *c, const json_t *params)
+{
+	const struct mcp_tool *const *tools = catalog_of(c)->tools;
+
+	if (has_wrong_cursor(c, params))
+		return;
+	json_t *list = json_array();
+	for (size_t i = 0; tools && tools[i]; i++)
+		(void)json_array_append_new(list, tool_json(tools[i]));
+	call_finish(c, json_pack("{s:o}", "tools", list));
+}
+
+static const struct mcp_tool *find_tool(const struct mcp_catalog *k, const char *name)
+{
+	for (size_t i = 0; name && k->tools && k->tools[i]; i++) {
+		if (streq(k->tools[i]->name, name))
+			return k->tools[i];
+	}
+	return NULL;
+}
+
+/* What is wrong with its arguments is for the model to read, which can do better then. */
+static void handle_tool(struct call *c, const json_t *params)
+{
+	const char *name = text_of(params, "name");
+	const json_t *given = json_object_get(params, "arguments");
+	AUTO_JSON *none = json_object();
+	struct err err = { 0 };
+
+	c->tool = find_tool(catalog_of(c), name);
+	if (!c->tool) {
+		call_fail(c, RPC_INVALID_PARAMS, "Unknown tool: %.100s", name ? name : "");
+		return;
+	}
+	const json_t *arguments = given ? given : none;
+	AUTO_JSON *schema = load(c->tool->input_schema);
+	if (shape_check(schema, arguments, &err) < 0)
+		call_fail_tool(c, "%s: %s", c->tool->name, err.text);
+	else
+		c->tool->run(c, arguments);
+}
+
+/* --- resources --- */
+
+static void handle_resources(struct call *c, const json_t *params)
+{
+	const struct mcp_catalog *k = catalog_of(c);
+	const json_t *cursor = json_object_get(params, "cursor");
+
+	if (cursor && !json_is_string(cursor))
+		call_fail(c, RPC_INVALID_PARAMS, "cursor: there is no such page");
+	else if (k->list_resources)
+		k->list_resources(c, json_string_value(cursor));
+	else if (!has_wrong_cursor(c, params))
+		call_finish(c, json_pack("{s:[]}", "resources"));
+}
+
+static void handle_templates(struct call *c, const json_t *params)
+{
+	const char *text = catalog_of(c)->templates;
+
+	if (!has_wrong_cursor(c, params))
+		call_finish(c, json_pack("{s:o}", "resourceTemplates", load(text ? text : "[]")));
+}
+
+/* The URI that params name, or NULL when it was answered that there is none. */
+static const char *uri_of(struct call *c, const json_t *params)
+{
+	const char *uri = text_of(params, "uri");
+
+	if (uri && strlen(uri) <= MCP_PEER_URI_MAX)
+		return uri;
+	call_fail(c, RPC_INVALID_PARAMS, "uri: a text of at most %u bytes", MCP_PEER_URI_MAX);
+	return NULL;
+}
+
+static void handle_read(struct call *c, const json_t *params)
+{
+	const struct mcp_catalog *k = catalog_of(c);
+	const char *uri = uri_of(c, params);
+
+	if (uri && k->read_resource)
+		k->read_resource(c, uri);
+	else if (uri)
+		call_fail(c, CALL_RESOURCE_NOT_FOUND, "Resource not found");
+}
+
+static void handle_subscribe(struct call *c, const json_t *params)
+{
+	const struct mcp_catalog *k = catalog_of(c);
+	struct mcp_peer *p = c->peer;
+	const char *uri = uri_of(c, params);
+
+	if (!uri)
+		return;
+	if (!k->subscribe) {
+		call_fail(c, RPC_METHOD_NOT_FOUND, "nothing can be subscribed to");
+		return;
+	}
+	if (p->n_subscriptions >= MCP_PEER_SUBSCRIPTIONS_MAX && !mcp_peer_is_subscribed(p, uri)) {
+		call_fail(c, RPC_INVALID_REQUEST, "there are %u subscriptions already",
+			MCP_PEER_SUBSCRIPTIONS_MAX);
+		return;
+	}
+	k->subscribe(c, uri);
+}
+
+static void handle_unsubscribe(struct call *c, const json_t *params)
+{
+	const char *uri = uri_of(c, params);
+
+	if (!uri)
+		return;
+	mcp_peer_unsubscribe(c->peer, uri);
+	call_finish(c, NULL);
+}
+
+/* --- prompts and completion --- */
+
+static json_t *prompt_json(const struct mcp_prompt *p)
+{
+	json_t *o = json_pack(
+		"{s:s,s:s,s:s}", "name", p->name, "title", p->title, "description", p->description);
+
+	set_json(o, "arguments", p->arguments);
+	return o;
+}
+
+static void handle_prompts(struct call *c, const json_t *params)
+{
+	const struct mcp_prompt *const *prompts = catalog_of(c)->prompts;
+
+	if (has_wrong_cursor(c, params))
+		return;
+	json_t *list = json_array();
+	for (size_t i = 0; prompts && prompts[i]; i++)
+		(void)json_array_append_new(list, prompt_json(prompts[i]));
+	call_finish(c, json_pack("{s:o}", "prompts", list));
+}
+
+static const struct mcp_prompt *find_prompt(const struct mcp_catalog *k, const char *name)
+{
+	for (size_t i = 0; name && k->prompts && k->prompts[i]; i++) {
+		if (streq(k->prompts[i]->name, name))
+			return k->prompts[i];
+	}
+	return NULL;
+}
+
+/* The name of an argument that is required and not there, or is no text; or NULL. */
+static const char *missing_argument(const json_t *declared, const json_t *arguments)
+{
+	size_t i;
+	const json_t *item;
+
+	json_array_foreach(declared, i, item)
+	{
+		const char *name = text_of(item, "name");
+		const json_t *value = json_object_get(arguments, name);
+		bool is_needed = json_is_true(json_object_get(item, "required"));
+
+		if ((is_needed && !value) || (value && !json_is_string(value)))
+			return name;
+	}
+	return NULL;
+}
+
+static void handle_prompt(struct call *c, const json_t *params)
+{
+	const struct mcp_prompt *p = find_prompt(catalog_of(c), text_of(params, "name"));
+	const json_t *given = json_object_get(params, "arguments");
+	AUTO_JSON *none = json_object();
+
+	if (!p) {
+		call_fail(c, RPC_INVALID_PARAMS, "Unknown prompt");
+		return;
+	}
+	AUTO_JSON *declared = load(p->arguments ? p->arguments : "[]");
+	const json_t *arguments = json_is_object(given) ? given : none;
+	const char *missing = missing_argument(declared, arguments);
+	AUTO_JSON *kept = missing ? json_string(missing) : NULL;
+	if (missing)
+		call_fail(c, RPC_INVALID_PARAMS, "the prompt needs the argument %s, a text",
+			json_string_value(kept));
+	else
+		p->get(c, arguments);
+}
+
+static void handle_complete(struct call *c, const json_t *params)
+{
+	const struct mcp_catalog *k = catalog_of(c);
+	const json_t *ref = json_object_get(params, "ref");
+	const json_t *argument = json_object_get(params, "argument");
+
+	if (!text_of(ref, "type") || !text_of(argument, "name") || !text_of(argument, "value"))
+		call_fail(c, RPC_INVALID_PARAMS,
+			"completion needs ref with a type, and argument with a name and a value");
+	else if (k->complete)
+		k->complete(c, ref, argument);
+	else
+		call_finish(c, json_pack("{s:{s:[]}}", "completion", "values"));
+}
+
+/* --- all of them --- */
+
+static const struct method methods[] = {
+	{ "initialize", true, handle_initialize, NULL },
+	{ "ping", true, handle_ping, NULL },
+	{ "logging/setLevel", false, handle_level, NULL },
+	{ "tools/list", false, handle_tools, NULL },
+	{ "tools/call", false, handle_tool, NULL },
+	{ "resources/list", false, handle_resources, NULL },
+	{ "resources/templates/list", false, handle_templates, NULL },
+	{ "resources/read", false, handle_read, NULL },
+	{ "resources/subscribe", false, handle_subscribe, NULL },
+	{ "resources/unsubscribe", false, handle_unsubscribe, NULL },
+	{ "prompts/list", false, handle_prompts, NULL },
+	{ "prompts/get", false, handle_prompt, NULL },
+	{ "completion/complete", false, handle_complete, NULL },
+	{ "notifications/initialized", true, NULL, hear_initialized },
+	{ "notifications/cancelled", true, NULL, hear_cancelled },
+};
+
+const struct method *method_find(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
+		if (streq(methods[i].name, name))
+			return &methods[i];
+	}
+	return NULL;
+}

@@ -1,0 +1,147 @@
+#include "mcp/output.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "core/stream.h"
+#include "core/utf8.h"
+
+#define REPLACEMENT "\xef\xbf\xbd"
+
+/* Bytes from the start that need no replacement. */
+static size_t clean_span(const char *data, size_t size)
+{
+	size_t tail;
+	size_t n = utf8_span(data, size, &tail);
+	const char *nul = memchr(data, '\0', n);
+
+	return nul ? (size_t)(nul - data) : n;
+}
+
+json_t *output_text(const char *data, size_t size)
+{
+	size_t n = clean_span(data, size);
+
+	if (n == size)
+		return json_stringn_nocheck(data, size);
+	AUTO_FREE char *text = xcalloc(3, size + 1);
+	size_t at = 0;
+	for (size_t i = 0; i < size; i += n) {
+		n = clean_span(data + i, size - i);
+		memcpy(text + at, data + i, n);
+		at += n;
+		if (i + n == size)
+			break;
+		memcpy(text + at, REPLACEMENT, 3);
+		at += 3;
+		n++;
+	}
+	return json_stringn_nocheck(text, at);
+}
+
+/* Bytes at the start that go on with a character which began before. */
+static size_t rest_of_character(const char *data, size_t size)
+{
+	size_t n = 0;
+
+	while (n < size && n < 3 && ((unsigned char)data[n] & 0xc0) == 0x80)
+		n++;
+	return n;
+}
+
+json_t *output_join(
+	const char *head, size_t n_head, const char *tail, size_t n_tail, uint64_t total)
+{
+	size_t skip = rest_of_character(tail, n_tail);
+	char line[120];
+
+	n_head -= utf8_tail(head, n_head);
+	n_tail -= skip;
+	int n_line =
+		snprintf(line, sizeof(line), "\n[... %llu of %llu bytes are not shown here ...]\n",
+			(unsigned long long)(total - n_head - n_tail), (unsigned long long)total);
+	AUTO_FREE char *text = xcalloc(1, n_head + n_tail + (size_t)n_line + 1);
+	memcpy(text, head, n_head);
+	memcpy(text + n_head, line, (size_t)n_line);
+	memcpy(text + n_head + n_line, tail + skip, n_tail);
+	return output_text(text, n_head + n_tail + (size_t)n_line);
+}
+
+json_t *output_read(struct stream *s, bool is_err, size_t max, bool *ret_is_cut)
+{
+	struct stream_part part = { .which = is_err ? FRAME_STDERR : FRAME_STDOUT, .max = max };
+	AUTO_FREE char *head = NULL;
+	AUTO_FREE char *tail = NULL;
+	size_t n_head = 0;
+	size_t n_tail = 0;
+	uint64_t total = 0;
+
+	if (!s)
+		return json_string("");
+	if (stream_was_truncated(s))
+		*ret_is_cut = true; /* over the log cap */
+	if (stream_read_part(s, &part, &head, &n_head, &total) < 0) {
+		*ret_is_cut = true;
+		return json_string("[the output can not be read]");
+	}
+	if (total <= n_head)
+		return output_text(head, n_head);
+	*ret_is_cut = true;
+	part.max = max / 2;
+	part.offset = total - part.max;
+	if (stream_read_part(s, &part, &tail, &n_tail, &total) < 0)
+		n_tail = 0;
+	return output_join(head, max / 2, tail ? tail : "", n_tail, total);
+}
+
+/* --- tracebacks --- */
+
+static const char *at_line_start(const char *text, const char *words)
+{
+	size_t size = strlen(words);
+
+	for (const char *at = text; at; at = strchr(at, '\n')) {
+		at += *at == '\n';
+		if (strncmp(at, words, size) == 0)
+			return at;
+		if (!*at)
+			break;
+	}
+	return NULL;
+}
+
+/* A SyntaxError has no first line of its own. */
+const char *output_find_traceback(const char *text, const char *code_name)
+{
+	const char *at = at_line_start(text, "Traceback (most recent call last):");
+	char file[80];
+
+	(void)snprintf(file, sizeof(file), "  File \"%s\", line", code_name);
+	return at ? at : at_line_start(text, file);
+}
+
+json_t *output_traceback(struct stream *s, const char *code_name)
+{
+	struct stream_part part = { .which = FRAME_STDERR, .max = OUTPUT_TRACEBACK_MAX };
+	AUTO_FREE char *text = NULL;
+	size_t size = 0;
+	uint64_t total = 0;
+
+	if (!s || stream_read_part(s, &part, &text, &size, &total) < 0)
+		return json_null();
+	if (total > size) {
+		free(TAKE(text));
+		part.offset = total - OUTPUT_TRACEBACK_MAX;
+		if (stream_read_part(s, &part, &text, &size, &total) < 0)
+			return json_null();
+	}
+	/* A NUL must not hide what follows it. */
+	for (char *nul = text; (nul = memchr(nul, '\0', size - (size_t)(nul - text)));)
+		*nul = '?';
+	const char *at = output_find_traceback(text, code_name);
+	return at ? output_text(at, size - (size_t)(at - text)) : json_null();
+}

@@ -1,0 +1,27 @@
+/* What a program printed, as a model is to see it: valid UTF-8, and of too much the beginning and
+ * the end, with a line between that says how much is missing. */
+#pragma once
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct stream;
+
+/* A text of any bytes: what is no UTF-8 becomes U+FFFD, NUL too. */
+json_t *output_text(const char *data, size_t size);
+
+/* `size` bytes of `total`, which begin with `n_head` bytes of the beginning and end with those of
+ * the end; no character is cut in two. */
+json_t *output_join(
+	const char *head, size_t n_head, const char *tail, size_t n_tail, uint64_t total);
+
+/* What a run printed; `is_err` is stderr. At most `max` bytes and a line of ours;
+ * `*ret_is_cut` is set when that is not all. */
+json_t *output_read(struct stream *s, bool is_err, size_t max, bool *ret_is_cut);
+
+/* The traceback of Python's at the end of what was printed to stderr, from its first line to its
+ * last, or null. `code_name` is what the program is called in there. */
+#define OUTPUT_TRACEBACK_MAX (256u << 10) /* bytes from the end that are searched */
+json_t *output_traceback(struct stream *s, const char *code_name);
+const char *output_find_traceback(const char *text, const char *code_name);

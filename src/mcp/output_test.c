@@ -1,0 +1,76 @@
+#include "mcp/output.h"
+
+#include <string.h>
+
+#include "base/json.h"
+#include "base/str.h"
+#include "lib/test.h"
+
+static void check_text(const char *data, size_t size, const char *text)
+{
+	AUTO_JSON *json = output_text(data, size);
+
+	CHECK_STR(json_string_value(json), text);
+}
+
+TEST(what_is_no_text_is_replaced)
+{
+	check_text("", 0, "");
+	check_text("gr\xc3\xbc\xc3\x9f", 6, "gr\xc3\xbc\xc3\x9f");
+	check_text("a\xff"
+		   "b",
+		3,
+		"a\xef\xbf\xbd"
+		"b");
+	check_text("a\0b", 3,
+		"a\xef\xbf\xbd"
+		"b");
+	check_text("\xc3", 1, "\xef\xbf\xbd");
+	check_text("\xff\xff", 2, "\xef\xbf\xbd\xef\xbf\xbd");
+}
+
+/* Wherever the cuts are, no character is in two, and the numbers add up. */
+TEST(of_too_much_the_ends_are_kept_and_the_rest_is_counted)
+{
+	AUTO_FREE char *data = xcalloc(1, 3001);
+	const char *units[] = { "a", "\xc3\xa4", "\xe2\x82\xac", "\xf0\x9f\x98\x80" };
+
+	for (size_t u = 0; u < ARRAY_SIZE(units); u++) {
+		size_t unit = strlen(units[u]);
+
+		for (size_t i = 0; i < 3000; i += unit)
+			memcpy(data + i, units[u], unit);
+		for (size_t n = 1; n < 40; n++) {
+			AUTO_JSON *json = output_join(data, n, data + 3000 - n, n, 3000);
+			const char *text = json_string_value(json);
+			const char *line = strstr(text, "\n[... ");
+			size_t size = strlen(text);
+
+			CHECK(strstr(text, "\xef\xbf\xbd") == NULL);
+			CHECK(line != NULL);
+			CHECK(strstr(text, "of 3000 bytes are not shown here ...]\n") != NULL);
+			size_t missing = strtoul(line + 6, NULL, 10);
+			size_t n_line = (size_t)(strstr(text, "...]\n") + 5 - line);
+			CHECK_EQ(missing + size - n_line, 3000);
+		}
+	}
+}
+
+TEST(a_traceback_is_found_from_its_first_line)
+{
+	static const char words[] = "noise\nTraceback (most recent call last):\n  File \"<code>\", "
+				    "line 1\nE: x\n\nDuring handling\n\nTraceback (most recent "
+				    "call last):\nF: y\n";
+
+	CHECK(output_find_traceback(words, "<code>") == words + 6);
+	CHECK(output_find_traceback(words + 6, "<code>") == words + 6);
+	CHECK(output_find_traceback("no Traceback (most recent call last):", "<code>") == NULL);
+	CHECK_STR(output_find_traceback("w\n  File \"<code>\", line 1\nSyntaxError: x", "<code>"),
+		"  File \"<code>\", line 1\nSyntaxError: x");
+	CHECK(output_find_traceback("", "<code>") == NULL);
+	CHECK(output_find_traceback("\n", "<code>") == NULL);
+}
+
+TESTS(UNIT(what_is_no_text_is_replaced),
+	UNIT(of_too_much_the_ends_are_kept_and_the_rest_is_counted),
+	UNIT(a_traceback_is_found_from_its_first_line))
