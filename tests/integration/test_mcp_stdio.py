@@ -117,7 +117,7 @@ def test_the_server_on_the_root_is_used(host, make_server):  # pylint: disable=r
         "name": "run_python", "arguments": {"code": "print(6*7)", "session_id": "shared"}}}
     assert "42" in json.dumps(host.ask(it, call)["result"])
     assert len(host.servers()) == 1
-    assert server.get("/sessions").json()["sessions"], "REST does not see the session"
+    assert server.get("/sessions").json()["items"], "REST does not see the session"
     # Another server takes its place, and the client does not notice.
     server.restart()
     assert host.ask(it, {**call, "id": 6})["result"]
