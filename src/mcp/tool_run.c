@@ -20,6 +20,7 @@
 #include "mcp/call.h"
 #include "mcp/mcp_peer.h"
 #include "mcp/output.h"
+#include "mcp/resources.h"
 #include "mcp/task.h"
 #include "mcp/tool.h"
 
@@ -237,6 +238,8 @@ static void finish_code(struct task *t, struct run *run)
 	set(o, "session_id", json_string(session ? session_shown_id(session) : ""));
 	set(o, "traceback", traceback);
 	artifacts_set(c, session, files, o);
+	if (session && run->has_listing)
+		resources_tell(c, session, &run->listing);
 	json_t *content = content_of(o);
 	if (session)
 		artifacts_add_links(content, session, json_object_get(o, "artifacts"));

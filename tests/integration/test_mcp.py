@@ -1,8 +1,17 @@
 """The MCP door, spoken to by hand: JSON-RPC over POST, GET and DELETE /mcp."""
+import base64
+import contextlib
 import json
+import re
+import socket
+import threading
+import time
 
+import httpx
+import jsonschema
 import pytest
 
+from jar import eventually
 from server import make_server, server, users  # noqa: F401 (fixtures)
 
 NEWEST = "2025-11-25"
@@ -28,6 +37,7 @@ class Client:
         self.url = server.url + "/mcp"
         self.next_id = 0
         self.headers = {}
+        self._tools = None
         answer = self.post("initialize", {
             "protocolVersion": version, "capabilities": capabilities,
             "clientInfo": {"name": "test", "version": "1"}})
@@ -65,10 +75,21 @@ class Client:
         return answer["result"]
 
     def good(self, name, **arguments):
-        """The structured content of a tool that worked."""
+        """The structured content of a tool that worked, which fits what it promises."""
         result = self.call(name, **arguments)
         assert not result["isError"], result
+        jsonschema.validate(result["structuredContent"], self.tools[name]["outputSchema"])
         return result["structuredContent"]
+
+    @property
+    def tools(self):
+        if not self._tools:
+            self._tools = {t["name"]: t for t in self.ask("tools/list")["result"]["tools"]}
+        return self._tools
+
+    def put(self, name, content, session_id="s", **more):
+        return self.good("upload_file", session_id=session_id, filename=name,
+                         content_base64=base64.b64encode(content).decode(), **more)["path"]
 
     def bad(self, name, **arguments):
         """The sentence of one that failed."""
@@ -174,7 +195,6 @@ def test_idle_sessions_make_room_and_expire(make_server):
     assert first.post("ping").status_code == 200
     third = Client(server)
     assert [c.post("ping").status_code for c in (first, second, third)] == [200, 404, 200]
-    import time
     time.sleep(4.5)
     assert first.post("ping").status_code == 404
 
@@ -348,7 +368,6 @@ def test_who_takes_only_json_gets_json(server):
 
 @once
 def test_canceling_a_call_ends_its_run(server, client):
-    import threading
     message = client.message("tools/call", {
         "name": "run_python", "arguments": {"session_id": "s", "code": "import time; time.sleep(60)"}})
     answers = []
@@ -375,7 +394,6 @@ def test_any_language_runs_in_the_same_session(client):
 
 @once
 def test_sandbox_run_is_one_shot_or_in_a_session(client):
-    import base64
     got = client.good("sandbox.run", base_image="host", command=["cat", "a.txt"],
                       files=[{"path": "a.txt", "content_b64": base64.b64encode(b"hi").decode()}])
     assert got["stdout"] == "hi" and got["run_id"] and len(got["policy_hash"]) == 64
@@ -385,3 +403,297 @@ def test_sandbox_run_is_one_shot_or_in_a_session(client):
     assert "session_not_found" in client.bad("sandbox.run", session_id="s", command=["true"])
     client.good("run_python", session_id="s", code="open('a','w').write('x')")
     assert client.good("sandbox.run", session_id="s", command=["ls"])["stdout"] == "a\n"
+
+
+# --- files ---
+
+PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJ"
+                       "RU5ErkJggg==")
+
+
+def test_from_a_table_to_a_picture(server, client):
+    """upload, run, list, read, download."""
+    path = client.put("sales.csv", b"a,b\n1,2\n3,4\n")
+    assert path == "/mnt/data/sales.csv"
+    got = client.good("run_python", session_id="s", code=(
+        f"rows = open({path!r}).read().splitlines()\nprint(len(rows))\n"
+        f"open('/mnt/data/plot.png', 'wb').write({PNG!r})"))
+    assert got["stdout"] == "3\n"
+    assert [a["filename"] for a in got["artifacts"]] == ["plot.png", "sales.csv"]
+    picture = got["artifacts"][0]
+    assert picture["path"] == "/mnt/data/plot.png" and picture["mime_type"] == "image/png"
+    assert picture["size_bytes"] == len(PNG)
+    assert picture["download_url"] == f"{server.url}/files/s/plot.png"
+    result = client.call("read_artifact", session_id="s", path=picture["path"])
+    assert result["content"] == [{"type": "image", "mimeType": "image/png",
+                                  "data": base64.b64encode(PNG).decode()}]
+    assert result["structuredContent"]["content_base64"] == result["content"][0]["data"]
+    fetched = client.http.get(picture["download_url"])
+    assert fetched.content == PNG and fetched.headers["content-type"] == "image/png"
+    assert client.good("close_session", session_id="s") == {"status": "closed"}
+    assert client.http.get(picture["download_url"]).status_code == 404
+    assert server.get("/sessions").json()["total"] == 0
+
+
+@once
+def test_files_are_listed_and_linked(client):
+    client.put("d/x.txt", b"hello")
+    result = client.call("run_python", session_id="s",
+                         code="import os; os.symlink('x','l'); open('y.csv','w').write('1')")
+    links = [c for c in result["content"] if c["type"] == "resource_link"]
+    assert {c["uri"] for c in links} == {"belljar://s/y.csv", "belljar://s/d/x.txt"}
+    files = client.good("list_files", session_id="s")["files"]
+    assert [(f["path"], f["type"]) for f in files] == [
+        ("/mnt/data/d", "directory"), ("/mnt/data/d/x.txt", "file"), ("/mnt/data/l", "link"),
+        ("/mnt/data/y.csv", "file")]
+    assert [a["filename"] for a in client.good("list_artifacts", session_id="s")["artifacts"]
+            ] == ["y.csv", "x.txt"]
+    resources = client.ask("resources/list")["result"]["resources"]
+    assert {r["uri"] for r in resources} == {c["uri"] for c in links}
+    (got,) = client.ask("resources/read", {"uri": "belljar://s/d/x.txt"})["result"]["contents"]
+    assert got == {"uri": "belljar://s/d/x.txt", "mimeType": "text/plain", "text": "hello"}
+    client.put("b.png", PNG)
+    (got,) = client.ask("resources/read", {"uri": "belljar://s/b.png"})["result"]["contents"]
+    assert base64.b64decode(got["blob"]) == PNG
+
+
+@once
+def test_a_failed_run_lists_nothing(client):
+    result = client.call("run_python", session_id="s", code="open('a','w').write('x'); 1/0")
+    assert result["structuredContent"]["artifacts"] == []
+    assert len(client.good("list_artifacts", session_id="s")["artifacts"]) == 1
+
+
+@once
+def test_a_file_is_only_replaced_when_that_is_said(client):
+    client.put("a.txt", b"1")
+    assert "file_exists" in client.bad("upload_file", session_id="s", filename="a.txt",
+                                       content_base64="Mg==")
+    client.put("a.txt", b"2", overwrite=True)
+    result = client.call("read_artifact", session_id="s", path="a.txt")
+    assert result["content"][0]["text"] == "2"
+    assert "base64" in client.bad("upload_file", session_id="s", filename="b", content_base64="%")
+
+
+@once
+def test_limits_of_files(make_server):
+    server = make_server(SANDBOX_MCP_MAX_READ_BYTES=1000, SANDBOX_MCP_MAX_ARTIFACTS=3)
+    client = Client(server)
+    client.put("a.bin", b"x" * 1000)
+    client.put("b.bin", b"x" * 1001)
+    assert client.good("read_artifact", session_id="s", path="a.bin")["size_bytes"] == 1000
+    result = client.call("read_artifact", session_id="s", path="/mnt/data/b.bin")
+    url = f"{server.url}/files/s/b.bin"
+    assert result["isError"] and url in result["content"][0]["text"]
+    assert result["structuredContent"]["download_url"] == url
+    assert len(client.http.get(url).content) == 1001
+    assert client.call("read_artifact", session_id="s", path="/mnt/data/b.bin") == result
+    error = client.ask("resources/read", {"uri": "belljar://s/b.bin"})["error"]
+    assert url in error["message"]
+    got = client.good("run_python", session_id="s", code="for i in range(9): open(str(i),'w')")
+    assert len(got["artifacts"]) == 3 and got["artifacts_omitted"] == 8
+
+
+TRICKS = ["../x", "a/../../x", "/etc/passwd", "/mnt/data/../../etc/passwd", "a\\b", "", "/", ".", "..",
+          "/mnt/data", "/mnt/data/", "%2e%2e/x", "%252e%252e%252fx", "a//b", "./a", "a/.", "a\nb",
+          "/mnt/data//etc/passwd", "/workspace/../x", "~/x/..", "\u2025/../x", ".belljar-x"]
+
+
+@once
+@pytest.mark.parametrize("path", TRICKS)
+def test_paths_that_lead_out_are_refused(client, path):
+    client.put("a", b"1")
+    for tool, name in (("read_artifact", "path"), ("upload_file", "filename")):
+        more = {"content_base64": "MQ=="} if tool == "upload_file" else {}
+        said = client.bad(tool, session_id="s", **{name: path}, **more)
+        assert "invalid_path" in said or "length of at least" in said
+    assert "error" in client.ask("resources/read", {"uri": f"belljar://s/{path}"})
+    assert [f["path"] for f in client.good("list_files", session_id="s")["files"]] == ["/mnt/data/a"]
+
+
+def test_nobody_reaches_another_session(make_server, users):
+    settings, keys = users
+    server = make_server(**settings)
+    ann, bob = Client(server, keys["ann"]), Client(server, keys["bob"])
+    ann.put("secret", b"hers", session_id="mine")
+    bob.put("other", b"his", session_id="mine")
+    (hers,) = ann.good("session_info")["sessions"]
+    (his,) = bob.good("session_info")["sessions"]
+    assert hers["id"] != his["id"]
+    names = ["mine", hers["id"], hers["id"].upper(), "../" + hers["id"], f"{his['id']}/../{hers['id']}"]
+    for name in names:
+        for tool, more in (("read_artifact", {"path": "secret"}), ("list_files", {}),
+                           ("list_artifacts", {}), ("session_info", {}),
+                           ("read_artifact", {"path": f"../{hers['id']}/secret"}),
+                           ("sandbox.run", {"command": ["cat", "secret"]})):
+            assert "hers" not in json.dumps(bob.call(tool, session_id=name, **more))
+            assert "/secret" not in json.dumps(bob.call("list_files", session_id=name))
+        uri = f"belljar://{name}/secret"
+        assert "error" in bob.ask("resources/read", {"uri": uri})
+        if name != "mine":
+            assert "error" in bob.ask("resources/subscribe", {"uri": uri})
+        assert bob.http.get(f"{server.url}/files/{name}/secret").status_code in (400, 404)
+    assert bob.bad("close_session", session_id=hers["id"]).startswith("session_not_found")
+    bob.call("run_python", session_id="mine", code="import os; os.symlink('/workspace/../secret','l')")
+    assert bob.call("read_artifact", session_id="mine", path="l")["isError"]
+    assert ann.http.get(f"{server.url}/files/mine/secret").content == b"hers"
+    assert "secret" not in json.dumps(bob.ask("resources/list"))
+
+
+@once
+def test_signed_urls_have_the_id(make_server):
+    server = make_server(SANDBOX_FILES_SIGNED_URLS="true")
+    client = Client(server)
+    client.put("a.txt", b"x")
+    url = client.good("list_artifacts", session_id="s")["artifacts"][0]["download_url"]
+    assert "token=" in url and "/files/s/" not in url
+    assert server.client("").get(url).content == b"x"
+    named = re.sub("/files/[^/]+/", "/files/s/", url)
+    assert server.client("").get(named).status_code == 403
+
+
+# --- what else there is ---
+
+@once
+def test_sessions_tell_about_themselves(client):
+    assert client.good("session_info")["sessions"] == []
+    client.put("a", b"1")
+    got = client.good("session_info", session_id="s")
+    assert got["sessions"][0]["session_id"] == "s" and got["sessions"][0]["path"] == "/mnt/data"
+    assert "python" in got["languages"]
+    assert "session_not_found" in client.bad("session_info", session_id="t")
+    assert "session_not_found" in client.bad("close_session", session_id="t")
+    client.good("close_session", session_id="s")
+    client.put("a", b"2")
+    assert client.call("read_artifact", session_id="s", path="a")["structuredContent"]["size_bytes"] == 1
+
+
+@once
+def test_prompts_and_completion(client):
+    names = [p["name"] for p in client.ask("prompts/list")["result"]["prompts"]]
+    assert names == ["analyze_file", "make_report"]
+    got = client.ask("prompts/get", {"name": "analyze_file", "arguments": {
+        "session_id": "s", "path": "/mnt/data/a.csv"}})["result"]
+    assert "/mnt/data/a.csv" in got["messages"][0]["content"]["text"]
+    assert "error" in client.ask("prompts/get", {"name": "analyze_file", "arguments": {}})
+    client.put("a", b"1", session_id="sess_1")
+    client.put("a", b"1", session_id="other")
+    for ref in ({"type": "ref/prompt", "name": "make_report"},
+                {"type": "ref/resource", "uri": "belljar://{session_id}/{+path}"}):
+        got = client.ask("completion/complete", {"ref": ref, "argument": {
+            "name": "session_id", "value": "se"}})["result"]["completion"]
+        assert got["values"] == ["sess_1"]
+    templates = client.ask("resources/templates/list")["result"]["resourceTemplates"]
+    assert templates[0]["uriTemplate"] == "belljar://{session_id}/{+path}"
+
+
+def listen(client, got):
+    """Reads the general stream, in a thread, into a list."""
+    def go():
+        try:
+            with client.server.client(headers={"Accept": "text/event-stream"}, timeout=30).stream(
+                    "GET", client.url, headers=client.headers) as stream:
+                got.append(stream.status_code)
+                for line in stream.iter_lines():
+                    if line.startswith("data: {"):
+                        got.append(json.loads(line[6:]))
+        except Exception:  # pylint: disable=broad-except
+            pass  # the server ended
+    threading.Thread(target=go, daemon=True).start()
+    assert eventually(lambda: got)
+
+
+@once
+def test_who_subscribed_hears_of_changes(server, client):
+    got = []
+    client.put("a.txt", b"1")
+    listen(client, got)
+    assert client.ask("resources/subscribe", {"uri": "belljar://s/a.txt"})["result"] == {}
+    assert "error" in client.ask("resources/subscribe", {"uri": "belljar://t/a.txt"})
+    client.good("run_python", session_id="s", code="open('a.txt','w').write('2')")
+    assert eventually(lambda: any(m["method"] == "notifications/resources/updated" for m in got[1:]))
+    assert any(m["method"] == "notifications/resources/list_changed" for m in got[1:])
+    del got[1:]
+    client.ask("resources/unsubscribe", {"uri": "belljar://s/a.txt"})
+    client.good("run_python", session_id="s", code="open('b.txt','w').write('2')")
+    assert eventually(lambda: len(got) > 1)
+    assert all(m["method"] == "notifications/resources/list_changed" for m in got[1:])
+
+
+@once
+def test_streams_of_a_session_are_counted(client):
+    sockets = []
+    for i in range(9):
+        it = socket.create_connection(("127.0.0.1", client.server.port), 10)
+        sockets.append(it)
+        lines = "".join(f"{k}: {v}\r\n" for k, v in client.headers.items())
+        it.sendall(f"GET /mcp HTTP/1.1\r\nHost: localhost\r\nX-API-KEY: {client.server.key}\r\n"
+                   f"Accept: text/event-stream\r\n{lines}\r\n".encode())
+        assert f"HTTP/1.1 {429 if i == 8 else 200}".encode() in it.recv(4096)
+    for it in sockets:
+        it.close()
+
+
+@once
+def test_logs_come_to_who_asked_for_them(client):
+    assert client.ask("logging/setLevel", {"level": "info"})["result"] == {}
+    answer = client.post("tools/call", {"name": "run_python",
+                                        "arguments": {"session_id": "s", "code": "print(1)"}})
+    said = [m["params"]["data"]["event"] for _, m in events(answer.text) if m and "method" in m]
+    assert said == ["started", "ended"]
+    client.ask("logging/setLevel", {"level": "warning"})
+    answer = client.post("tools/call", {"name": "run_python",
+                                        "arguments": {"session_id": "s", "code": "print(1)"}})
+    assert answer.headers["content-type"] == "application/json"
+
+
+@once
+def test_many_calls_at_once_are_all_answered(client):
+    answers = []
+
+    def go(i):
+        answer = client.server.client(headers={"Accept": BOTH}).post(
+            client.url, headers=client.headers, json={
+                "jsonrpc": "2.0", "id": f"n{i}", "method": "tools/call", "params": {
+                    "name": "run_python", "arguments": {"session_id": "s", "code": f"print({i})"}}})
+        message = (answer.json() if answer.headers["content-type"] == "application/json"
+                   else list(events(answer.text))[-1][1])
+        answers.append((message["id"], message["result"]["structuredContent"]["stdout"]))
+    threads = [threading.Thread(target=go, args=(i,)) for i in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(answers) == sorted((f"n{i}", f"{i}\n") for i in range(20))
+    assert client.server.get("/sessions").json()["total"] == 1
+
+
+@once
+def test_there_is_no_network(client):
+    result = client.call("run_python", session_id="s", code=(
+        "import socket; socket.create_connection(('192.0.2.1', 80), 3)"))
+    assert result["isError"] and "OSError" in result["structuredContent"]["traceback"]
+
+
+@once
+def test_a_body_that_is_too_large_is_refused(client):
+    assert client.http.post(client.url, content=b" " * ((8 << 20) + 1), headers=client.headers
+                            ).status_code == 413
+
+
+@once
+def test_the_server_ends_while_a_call_waits(server):
+    client = Client(server)
+    answers = []
+
+    def go():
+        with contextlib.suppress(httpx.HTTPError):  # cut by the end of the server
+            answers.append(client.post("tools/call", {"name": "run_python", "arguments": {
+                "session_id": "s", "code": "import time; time.sleep(20)"}}).status_code)
+    thread = threading.Thread(target=go, daemon=True)
+    thread.start()
+    assert eventually(lambda: server.get("/runs", params={"phase": "running"}).json()["items"])
+    server.process.terminate()
+    assert server.process.wait(30) == 0
+    server.start()
+    assert server.get("/runs", params={"phase": "running"}).json()["items"]
