@@ -42,6 +42,7 @@ struct call *call_begin(struct mcp_peer *p, const struct rpc_message *m, void *o
 	c->peer = p;
 	c->id = json_incref((json_t *)m->id);
 	c->origin = origin;
+	c->progress = -1; /* 0 may be told */
 	if (json_is_string(token) || json_is_integer(token))
 		c->progress_token = json_incref(token);
 	LIST_INSERT_HEAD(&p->calls, c, link);
