@@ -63,12 +63,7 @@ struct run *run_new(struct service *s)
 
 int run_decide(struct run *run, struct problem *problem)
 {
-	int r = request_decide(&run->request, run->service->settings, &run->policy, problem);
-
-	run->policy_ms = run->policy.limits.timeout_ms;
-	if (r == 0 && run->lives_ms)
-		run->policy.limits.timeout_ms = run->lives_ms;
-	return r;
+	return request_decide(&run->request, run->service->settings, &run->policy, problem);
 }
 
 /* What a successor needs to execute it, and to know whether it could have been. */

@@ -15,7 +15,6 @@
 #include "core/audit.h"
 #include "core/errand.h"
 #include "core/identity.h"
-#include "core/kernel.h"
 #include "core/metrics.h"
 #include "core/policy.h"
 #include "core/problem.h"
@@ -108,7 +107,6 @@ void session_free(struct session *session)
 			&session->ending->problem, "shutting_down", "the server is about to end");
 		tell_ending(session->ending);
 	}
-	kernel_forget(session);
 	row_fini(&session_table, &session->row);
 	free(session);
 }

@@ -14,7 +14,6 @@ import threading
 
 import pytest
 
-from conftest import USER_ID
 from jar import SLOWER
 
 TOP = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -109,5 +108,6 @@ def over_http(server, **headers):
 def over_stdio(belljar, root, **env):
     argv = [belljar.path, "mcp", "--root", str(root)]
     if belljar.becomes_user:
-        argv = ["setpriv", f"--reuid={USER_ID}", f"--regid={USER_ID}", "--clear-groups", *argv]
+        owner = belljar.home.stat().st_uid
+        argv = ["setpriv", f"--reuid={owner}", f"--regid={owner}", "--clear-groups", *argv]
     return Client({"stdio": argv, "env": {**belljar.env, **env}})
