@@ -49,7 +49,7 @@ static bool can_be_shown(const char *path)
 	return utf8_span(path, strlen(path), &tail) == strlen(path) && artifact_path_is_safe(path);
 }
 
-static void leave_out_unnamed(struct inventory *list)
+void lister_leave_out_unnamed(struct inventory *list)
 {
 	size_t n = 0;
 
@@ -73,7 +73,7 @@ static void finish(struct lister *l)
 
 	cur_init(&c, l->data, l->size);
 	int r = l->size == 0 ? -ENODATA : inventory_get(&list, &c);
-	leave_out_unnamed(&list);
+	lister_leave_out_unnamed(&list);
 	lister_free(l);
 	done(ctx, r, &list);
 	inventory_fini(&list);

@@ -13,5 +13,8 @@ typedef void lister_done_cb(void *ctx, int r, struct inventory *listing);
 /* Takes `pipe_fd`. `done` is called once, when the other side has closed it or said too much. */
 struct lister *lister_start(uv_loop_t *loop, int pipe_fd, lister_done_cb *done, void *ctx);
 
+/* Names that can not be shown leave a listing, and are counted in it. */
+void lister_leave_out_unnamed(struct inventory *list);
+
 /* Stop before that; nobody is told. NULL is fine. */
 void lister_free(struct lister *l);

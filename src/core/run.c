@@ -63,7 +63,12 @@ struct run *run_new(struct service *s)
 
 int run_decide(struct run *run, struct problem *problem)
 {
-	return request_decide(&run->request, run->service->settings, &run->policy, problem);
+	int r = request_decide(&run->request, run->service->settings, &run->policy, problem);
+
+	run->policy_ms = run->policy.limits.timeout_ms;
+	if (r == 0 && run->lives_ms)
+		run->policy.limits.timeout_ms = run->lives_ms;
+	return r;
 }
 
 /* What a successor needs to execute it, and to know whether it could have been. */

@@ -22,6 +22,7 @@
 struct collector;
 struct identity;
 struct job;
+struct kernel;
 struct lister;
 struct problem;
 struct run;
@@ -69,7 +70,11 @@ struct run {
 	int out_fd, err_fd; /* not yet given to the stream */
 	struct run_input input;
 	struct collector *capture;
-	bool lists; /* names its files when it is over */
+	struct kernel *kernel; /* who talks to it and has its output; NULL: an ordinary run */
+	uint64_t lives_ms;     /* as long as this, whatever the policy says of one execution */
+	uint64_t policy_ms;    /* which is this */
+	bool was_late;         /* it was ended by us, since an execution in it took too long */
+	bool lists;            /* names its files when it is over */
 	struct lister *lister;
 	struct inventory listing; /* of a run that `lists`: for whoever waits for its end */
 	bool has_listing;         /* false also when its box died before it could say */
@@ -101,8 +106,10 @@ struct run_wish {
 	const struct identity *who;
 	const char *idempotency_key; /* may be NULL */
 	const char *source;
-	const char *trace_id; /* may be NULL */
-	bool lists;           /* whoever waits for its end finds what is in its workspace then */
+	const char *trace_id;  /* may be NULL */
+	struct kernel *kernel; /* may be NULL */
+	uint64_t lives_ms;     /* 0: as long as the policy says */
+	bool lists;            /* whoever waits for its end finds what is in its workspace then */
 };
 
 /* Accept a run. With a key that was used before, `replayed` says so, with the row as it is

@@ -338,6 +338,8 @@ void run_create(struct service *s, const struct run_wish *wish, run_cb *done,
 	*c = (struct creation){ .service = s, .done = done, .replayed = replayed, .ctx = ctx };
 	c->run = run_new(s);
 	c->run->lists = wish->lists;
+	c->run->kernel = wish->kernel;
+	c->run->lives_ms = wish->lives_ms;
 	c->key = wish->idempotency_key ? xstrdup(wish->idempotency_key) : NULL;
 	/* Of what was sent, not of what the session adds. */
 	request_fingerprint(wish->request, REQUEST_RUN, c->fingerprint);

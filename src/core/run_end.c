@@ -98,12 +98,28 @@ static void give_back_slot(struct run *run)
 	queue_end(&run->service->queue, run->row.user_id);
 }
 
+void run_rest(struct run *run)
+{
+	give_back_slot(run);
+	service_dispatch(run->service);
+}
+
+void run_wake(struct run *run)
+{
+	if (run->holds_slot || run->has_result)
+		return;
+	run->holds_slot = true;
+	queue_begin(&run->service->queue, run->row.user_id);
+}
+
 void run_end(struct run *run, const struct result *result)
 {
 	if (run->has_result)
 		return;
 	run->has_result = true;
 	run->result = *result;
+	if (run->was_late && result->reason == REASON_CANCELED_BY_USER)
+		run->result.reason = REASON_EXECUTION_TIMEOUT;
 	give_back_slot(run);
 	run_input_fini(run);
 	if (run->stream) {

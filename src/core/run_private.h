@@ -40,6 +40,10 @@ void run_end_without(struct run *run, enum reason reason, const char *code, cons
 bool run_end_as_told(struct run *run);
 /* Whatever was missing for its end may be there now. */
 void run_check_over(struct run *run);
+/* It waits for somebody, and others may run meanwhile; or it has work again, which begins at once,
+ * also when all places are taken. */
+void run_rest(struct run *run);
+void run_wake(struct run *run);
 /* It could not even be stored: kill and forget. */
 void run_abandon(struct run *run);
 /* Store the row as it is, without waiting for that. */

@@ -18,6 +18,7 @@
 #include "core/collector.h"
 #include "core/feeder.h"
 #include "core/image_name.h"
+#include "core/kernel.h"
 #include "core/lister.h"
 #include "core/metrics.h"
 #include "core/problem.h"
@@ -97,6 +98,7 @@ static void fill_spec(const struct run *run, struct spec *spec)
 	spec->takes_files = run->n_files > 0;
 	spec->lingers = true;
 	spec->lists = run->lists;
+	spec->talks = run->kernel != NULL;
 	if (run->session)
 		memcpy(spec->workspace, run->session->workspace, sizeof(spec->workspace));
 }
@@ -208,7 +210,10 @@ static void on_started(void *ctx, int fds[CHANNEL_COUNT])
 	run->is_captured = run->is_listed = true;
 	run->out_fd = take_fd(&fds[CHANNEL_STDOUT]);
 	run->err_fd = take_fd(&fds[CHANNEL_STDERR]);
-	if (run->request.interactive) {
+	if (run->kernel) {
+		kernel_attach(run->kernel, take_fd(&fds[CHANNEL_STDIN]), take_fd(&run->out_fd),
+			take_fd(&run->err_fd));
+	} else if (run->request.interactive) {
 		run_input_open(run, take_fd(&fds[CHANNEL_STDIN]));
 	} else if (run->request.input && !run->is_adopted) {
 		run_input_give(run, take_fd(&fds[CHANNEL_STDIN]));
@@ -482,6 +487,12 @@ static int begin_anew(struct run *run)
 	return r;
 }
 
+/* An interpreter of a session's does not outlive the server that talked to it. */
+static bool is_kernels(const struct run *run)
+{
+	return run->row.source && streq(run->row.source, KERNEL_SOURCE);
+}
+
 void run_recover(struct service *s, const struct run_row *row)
 {
 	struct run *run = run_new(s);
@@ -495,6 +506,8 @@ void run_recover(struct service *s, const struct run_row *row)
 	if (row->session_id)
 		run->session = session_find(s, row->session_id, NULL);
 	run_list(run);
+	if (run->session && is_kernels(run))
+		run->session->lost_kernel = true;
 	(void)service_keep_run_dir(s, row->user_id, row->id); /* one died before it did that */
 	if (run_open_files(run, false) < 0 && begin_anew(run) < 0)
 		log_warn("run %s lost its files", run->row.id);
@@ -537,6 +550,8 @@ static void adopt(struct run *run, const char *hex)
 		run_end_without(run, REASON_INFRASTRUCTURE_ERROR, NULL, "the keeper is gone");
 	else if (run->stream)
 		keep_cap(run);
+	if (is_kernels(run))
+		(void)run_cancel(run); /* nobody knows any more what was said to it */
 }
 
 /* The keeper does not know it. It never began if it waited, or if the keeper is still the
@@ -555,6 +570,11 @@ static void rescue(struct run *run)
 		return;
 	if (r < 0) {
 		run_end_without(run, REASON_INFRASTRUCTURE_ERROR, NULL, "what to execute is lost");
+		return;
+	}
+	if (is_kernels(run)) {
+		run_end_without(run, REASON_INFRASTRUCTURE_ERROR, NULL,
+			"the server that talked to it is gone");
 		return;
 	}
 	bool never_began = run->phase == PHASE_QUEUED || (keeper && streq(keeper, current));

@@ -3,6 +3,7 @@
 #pragma once
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,9 +27,12 @@ struct job {
 	void *ctx;
 	bool is_adopted, is_over, is_released, stdin_is_closed;
 	unsigned n_cancels;
+	int last_signal;
+	pid_t pid; /* of a real process that a test has put behind its channels; 0 for none */
 	/* of its specification */
 	enum deed deed;
-	bool takes_files, captures, clears, lists;
+	bool takes_files, captures, clears, lists, talks;
+	uint64_t timeout_ms;
 	char workspace[WORKSPACE_ID_SIZE + 1];
 	char *argv;              /* joined by blanks */
 	int ends[CHANNEL_COUNT]; /* the box's */
@@ -138,6 +142,8 @@ static inline int sample_rt_start(struct runtime_host *h, const struct spec *spe
 	j->captures = spec->globs[0] != NULL;
 	j->clears = spec->clears;
 	j->lists = spec->lists;
+	j->talks = spec->talks;
+	j->timeout_ms = spec->limits.timeout_ms;
 	memcpy(j->workspace, spec->workspace, sizeof(j->workspace));
 	j->argv = sample_join(spec->argv);
 	*ret = j;
@@ -158,6 +164,14 @@ static inline void sample_rt_cancel(struct job *j)
 {
 	CHECK(!j->is_released);
 	j->n_cancels++;
+}
+
+static inline void sample_rt_signal(struct job *j, int sig)
+{
+	CHECK(!j->is_released);
+	j->last_signal = sig;
+	if (j->pid > 0)
+		(void)kill(j->pid, sig);
 }
 
 static inline void sample_rt_close_stdin(struct job *j)
@@ -213,6 +227,7 @@ static const struct runtime sample_runtime = {
 	.start = sample_rt_start,
 	.adopt = sample_rt_adopt,
 	.cancel = sample_rt_cancel,
+	.signal = sample_rt_signal,
 	.close_stdin = sample_rt_close_stdin,
 	.release = sample_rt_release,
 	.discard = sample_rt_discard,
@@ -267,7 +282,7 @@ static inline void sample_open_channel(struct job *j, int fds[CHANNEL_COUNT], en
 	int pair[2];
 	bool box_writes = c != CHANNEL_STDIN;
 
-	if (c == CHANNEL_FILES) {
+	if (c == CHANNEL_FILES || (c == CHANNEL_STDIN && j->talks)) {
 		if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 			abort();
 	} else if (pipe2(pair, O_CLOEXEC) < 0) {

@@ -29,6 +29,7 @@
 #include "core/claim.h"
 #include "core/errand.h"
 #include "core/feeder.h"
+#include "core/kernel.h"
 #include "core/metrics.h"
 #include "core/problem.h"
 #include "core/run.h"
@@ -442,6 +443,7 @@ void service_drain(struct service *s, void (*done)(void *ctx), void *ctx)
 	s->drained = done;
 	s->drained_ctx = ctx;
 	s->drain_until_ns = clock_monotonic_ns() + s->settings->drain_sec * NS_PER_SEC;
+	kernel_drain(s);
 	/* Looked at more often from now on: somebody waits at a terminal. */
 	(void)uv_timer_start(&s->tick, on_tick, 1, 20);
 }
@@ -465,6 +467,7 @@ static void end_work(struct service *s)
 	feeder_finish_all(s->loop);
 	for (struct session *i = s->sessions, *next; i; i = next) {
 		next = i->next;
+		kernel_forget(i);
 		errand_forget_all(i);
 	}
 	store_free(s->store);

@@ -15,6 +15,7 @@
 #include "core/audit.h"
 #include "core/errand.h"
 #include "core/identity.h"
+#include "core/kernel.h"
 #include "core/metrics.h"
 #include "core/policy.h"
 #include "core/problem.h"
@@ -107,6 +108,7 @@ void session_free(struct session *session)
 			&session->ending->problem, "shutting_down", "the server is about to end");
 		tell_ending(session->ending);
 	}
+	kernel_forget(session);
 	row_fini(&session_table, &session->row);
 	free(session);
 }

@@ -20,6 +20,7 @@
 
 struct errand;
 struct identity;
+struct kernel;
 struct inventory;
 struct problem;
 struct request;
@@ -40,6 +41,8 @@ struct session {
 	size_t n_runs;         /* live ones in it */
 	size_t n_work;         /* threads, calls and callbacks that come back to it */
 	struct ending *ending; /* whoever waits for the end of its runs */
+	struct kernel *kernel; /* its interpreter; NULL: none */
+	bool lost_kernel;      /* it had one when our predecessor ended */
 	struct errand *errand; /* what is done to its files now, and then next */
 };
 

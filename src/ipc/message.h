@@ -3,7 +3,7 @@
  * MESSAGE_VERSION, and a peer of another version is turned away. */
 #pragma once
 
-#define MESSAGE_VERSION 4
+#define MESSAGE_VERSION 5
 
 /* The name of a keeper, new with each: 64 random bits in hexadecimal. */
 #define KEEPER_ID_SIZE 16
@@ -49,7 +49,7 @@ enum message {
 /* The channels of a run. A STARTED message carries one descriptor for each bit
  * that is set, in this order. */
 enum channel {
-	CHANNEL_STDIN,   /* written by the client */
+	CHANNEL_STDIN,   /* written by the client; of a run that talks also read */
 	CHANNEL_STDOUT,  /* read by the client */
 	CHANNEL_STDERR,  /* read by the client */
 	CHANNEL_TTY,     /* instead of the three above */

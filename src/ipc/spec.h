@@ -101,6 +101,7 @@ struct spec {
 	enum deed deed;
 	bool clears; /* DEED_FILES: what was in the workspace goes, once all files are there */
 	bool lists;  /* says what is in the workspace, after the guest ended */
+	bool talks;  /* its stdin is a socket, on which it can answer */
 };
 
 /* Defaults for everything but id, argv and env. */

@@ -148,11 +148,12 @@ void ward_finish(struct keeper *k, struct ward *r)
 }
 
 /* The client's end of a channel and the box's. */
-static int make_channel(enum channel channel, int *ret_client, int *ret_box)
+static int make_channel(
+	const struct spec *spec, enum channel channel, int *ret_client, int *ret_box)
 {
 	int ends[2];
 
-	if (channel == CHANNEL_STDIN)
+	if (channel == CHANNEL_STDIN && !spec->talks)
 		return fd_pipe(ret_box, ret_client);
 	/* Pipes, so that a client may splice them: a byte is then either in the pipe or where
 	 * it belongs, whenever the client dies. */
@@ -174,10 +175,11 @@ static uint32_t channels_of(const struct spec *s)
 	       (s->lists ? 1u << CHANNEL_LISTING : 0);
 }
 
-/* A guest that opens /dev/stdout opens the pipe anew, and needs a right to it. */
-static int own_by_guest(const struct ward *r, enum channel channel, int fd)
+/* A guest that opens /dev/stdout opens the pipe anew, and needs a right to it. Nobody can open
+ * a socket that way. */
+static int own_by_guest(const struct ward *r, const struct spec *spec, enum channel channel, int fd)
 {
-	if (channel > CHANNEL_STDERR)
+	if (channel > CHANNEL_STDERR || (channel == CHANNEL_STDIN && spec->talks))
 		return 0;
 	return fchown(fd, r->boxed->box.uid, (gid_t)-1) < 0 ? -errno : 0;
 }
@@ -195,10 +197,10 @@ static int send_spec(struct ward *r, const struct spec *spec, int workspace_fd, 
 	for (int i = 0; i < CHANNEL_COUNT && result == 0; i++) {
 		if (!(mask & (1u << i)))
 			continue;
-		result = make_channel((enum channel)i, &r->fds[i], &box_fds[n]);
+		result = make_channel(spec, (enum channel)i, &r->fds[i], &box_fds[n]);
 		if (result < 0)
 			break;
-		result = own_by_guest(r, (enum channel)i, box_fds[n++]);
+		result = own_by_guest(r, spec, (enum channel)i, box_fds[n++]);
 	}
 	size_t n_ours = n;
 	if (workspace_fd >= 0)

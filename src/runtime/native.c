@@ -200,6 +200,18 @@ static void native_cancel(struct job *j)
 		(void)native_say_id(j->host, MESSAGE_CANCEL, j->id);
 }
 
+static void native_signal(struct job *j, int sig)
+{
+	struct put p;
+
+	if (j->is_over)
+		return;
+	put_init(&p, 64);
+	put_str(&p, j->id);
+	put_u32(&p, (uint32_t)sig);
+	(void)native_say(j->host, MESSAGE_SIGNAL, &p);
+}
+
 static void native_close_stdin(struct job *j)
 {
 	j->stdin_is_closed = true;
@@ -272,6 +284,7 @@ const struct runtime runtime_native = {
 	.start = native_start,
 	.adopt = native_adopt,
 	.cancel = native_cancel,
+	.signal = native_signal,
 	.close_stdin = native_close_stdin,
 	.release = native_release,
 	.discard = native_discard,

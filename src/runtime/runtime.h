@@ -75,6 +75,8 @@ struct runtime {
 	int (*adopt)(struct runtime_host *h, const char *id, const struct job_events *events,
 		void *ctx, struct job **ret);
 	void (*cancel)(struct job *j);
+	/* To the guest's process group; lost when the keeper is not there. */
+	void (*signal)(struct job *j, int sig);
 	void (*close_stdin)(struct job *j);
 	/* The result is safe, or nobody wants it: forget the job. What still runs is killed. */
 	void (*release)(struct job *j);

@@ -1,0 +1,98 @@
+/* State that persists: one long-lived Python interpreter per session, which executes pieces of
+ * code one after the other and keeps their variables. It is a run of the session like any other,
+ * in a box of its own, under the same policy, quotas and audit, and ends with the session; its
+ * `source` is KERNEL_SOURCE, and it has a label that says so. It is started when it is first
+ * needed, and again when it died.
+ *
+ *   none --execute--> creating --stored--> starting --ready--> idle <--> busy
+ *     ^------------------ ending: it exited, was killed, or restarted -----'
+ *
+ * How long it lives is the session's affair, and the policy's time limit is that of each
+ * execution: at the limit it is interrupted (variables are kept), and when that does not help
+ * within KERNEL_GRACE_MS it is ended (they are lost). Whoever executes next is told that the
+ * interpreter is fresh, and why. An idle one holds memory, but no place among the active runs.
+ * A server that is restarted ends those of its predecessor: what was under way is not known.
+ *
+ * Everything that comes out of the box is the user's word: limits and nonsense end the
+ * interpreter, and can hurt nobody else (kernel_wire.h). */
+#pragma once
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/uuid.h"
+#include "core/excerpt.h"
+#include "core/kernel_wire.h"
+
+struct problem;
+struct service;
+struct session;
+
+#define KERNEL_SOURCE      "kernel"
+#define KERNEL_CODE_MAX    (1u << 20)
+#define KERNEL_WAITING_MAX 16u   /* executions of one session, the one under way included */
+#define KERNELS_PER_USER   8u    /* interpreters that live at once */
+#define KERNEL_GRACE_MS    2000u /* between an interrupt and the end */
+
+/* Why the interpreter is a new one. */
+enum kernel_fresh {
+	KERNEL_KEPT, /* it is not: variables of before are there */
+	KERNEL_FIRST_USE,
+	KERNEL_RESTARTED,
+	KERNEL_AFTER_DEATH,         /* `fresh_reason` has the reason code of its predecessor */
+	KERNEL_AFTER_SERVER_RESTART /* ours */
+};
+
+/* "", "first_use", "restarted", "died", "server_restarted" */
+const char *kernel_fresh_name(enum kernel_fresh f);
+
+struct kernel_wish {
+	const char *code; /* UTF-8, copied */
+	size_t size;
+	uint64_t timeout_ms; /* 0: what the session has; never more than the policy allows */
+	const json_t *env;   /* variables of the process, for this execution; may be NULL */
+};
+
+/* What became of it. Texts and bytes are valid during the call; who wants to keep an image or
+ * the listing takes it out of `reply`. */
+struct kernel_result {
+	enum kernel_outcome outcome;
+	bool was_late;           /* its time was over: it was interrupted, or died of it */
+	const char *reason_code; /* of the run, if it died; else NULL */
+	const char *message;     /* likewise, a sentence; may be NULL */
+	struct kernel_reply reply;
+	struct excerpt out, err; /* also what threads printed since the last execution */
+	uint32_t execution_count;
+	enum kernel_fresh fresh;
+	const char *fresh_reason;
+	char run_id[UUID_SIZE + 1];
+};
+
+/* Called once, maybe before kernel_execute() returned: `result`, or NULL with a problem when it
+ * could not even be tried. */
+typedef void kernel_cb(void *ctx, struct kernel_result *result, struct problem *problem);
+void kernel_execute(
+	struct session *session, const struct kernel_wish *wish, kernel_cb *done, void *ctx);
+
+/* Interrupt what is executed now, as ^C would. False when nothing is. */
+bool kernel_interrupt(struct session *session);
+
+/* Whoever asked with this `ctx` does not want it any more: interrupted, or not begun. */
+void kernel_cancel(struct session *session, void *ctx);
+
+/* End the interpreter; the next execution has a fresh one. False when there is none. */
+bool kernel_restart(struct session *session);
+
+/* --- for run_start.c, session.c and service.c --- */
+
+struct kernel;
+
+/* The run was started: here is the socket to it, and what it prints. All are taken. */
+void kernel_attach(struct kernel *k, int talk_fd, int out_fd, int err_fd);
+
+/* The server ends, or the session is gone: whoever waits is told so. */
+void kernel_forget(struct session *session);
+
+/* The server is about to end: idle ones end now, others when they are. */
+void kernel_drain(struct service *s);

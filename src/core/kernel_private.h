@@ -1,0 +1,72 @@
+/* What kernel.c, the life of an interpreter, and kernel_talk.c, what is said to it and comes from
+ * it, share. */
+#pragma once
+#include <uv.h>
+
+#include "core/kernel.h"
+#include "core/run.h"
+
+enum kernel_state {
+	STATE_NONE,
+	STATE_CREATING, /* its run is being accepted */
+	STATE_STARTING, /* ... executed */
+	STATE_IDLE,
+	STATE_BUSY,
+	STATE_ENDING, /* we asked for it */
+};
+
+struct execution {
+	struct execution *next;
+	char *code;
+	size_t size;
+	char *env;
+	size_t env_size;
+	uint64_t timeout_ms;
+	kernel_cb *done;
+	void *ctx;
+};
+
+/* A descriptor of the run that is read. */
+struct tap {
+	uv_poll_t poll;
+	struct kernel *kernel;
+	int fd;
+	struct excerpt *into; /* NULL: the socket */
+};
+
+struct kernel {
+	struct session *session;
+	struct service *service;
+	enum kernel_state state;
+	struct run_waiter waiter;
+	struct run *run;
+	struct execution *first; /* under way if `is_executing`; others wait */
+	size_t n;
+	bool is_executing;
+	bool is_forgotten; /* but its run is still being accepted */
+	struct tap *talk, *out_tap, *err_tap;
+	struct kernel_reader reader;
+	struct excerpt out, err;
+	char *unsent; /* what the interpreter did not take yet */
+	size_t n_unsent, at_unsent;
+	uv_timer_t *timer; /* of the execution */
+	uint32_t number;
+	enum kernel_fresh fresh;
+	char fresh_reason[64];
+	bool was_ready;
+	bool is_late;
+	bool restarts;
+	bool talked_nonsense;
+	bool drains;
+};
+
+/* kernel_talk.c */
+void kernel_send(struct kernel *k, const struct execution *e);
+/* Take what is in the pipes now. */
+void kernel_catch_up(struct kernel *k);
+void kernel_hang_up(struct kernel *k);
+
+/* kernel.c */
+void kernel_on_ready(struct kernel *k);
+void kernel_on_done(struct kernel *k);
+void kernel_on_nonsense(struct kernel *k);

@@ -1,0 +1,231 @@
+/* The socket to an interpreter, and the pipes it prints into. */
+#include <endian.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "core/kernel_private.h"
+#include "core/service.h"
+#include "core/session.h"
+
+#define CHUNK_SIZE    (64u << 10)
+#define CHUNKS_A_TURN 4 /* so that others get their turn on the loop */
+
+static void on_tap_closed(uv_handle_t *handle)
+{
+	struct tap *t = handle->data;
+
+	close_fdp(&t->fd);
+	free(t);
+}
+
+static void close_tap(struct tap **at)
+{
+	struct tap *t = TAKE(*at);
+
+	if (!t)
+		return;
+	(void)uv_poll_stop(&t->poll);
+	uv_close((uv_handle_t *)&t->poll, on_tap_closed);
+}
+
+/* --- what it prints --- */
+
+/* False at its end. */
+static bool take_chunk(struct tap *t, size_t max, size_t *ret_n)
+{
+	static char chunk[CHUNK_SIZE]; /* the loop has one thread */
+	ssize_t n = read(t->fd, chunk, max < sizeof(chunk) ? max : sizeof(chunk));
+
+	*ret_n = n > 0 ? (size_t)n : 0;
+	if (n > 0)
+		excerpt_add(t->into, chunk, (size_t)n);
+	return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
+}
+
+static void on_output(uv_poll_t *poll, int status, int events)
+{
+	struct tap *t = poll->data;
+	struct kernel *k = t->kernel;
+	bool goes_on = true;
+	size_t n = 1;
+
+	(void)status;
+	(void)events;
+	for (int i = 0; i < CHUNKS_A_TURN && goes_on && n > 0; i++)
+		goes_on = take_chunk(t, CHUNK_SIZE, &n);
+	if (!goes_on)
+		close_tap(t == k->out_tap ? &k->out_tap : &k->err_tap);
+}
+
+/* No more than is there at this moment, or a flood would keep us. */
+static void catch_up(struct tap **at)
+{
+	int left = 0;
+	size_t n = 1;
+
+	if (!*at || ioctl((*at)->fd, FIONREAD, &left) < 0)
+		return;
+	while (left > 0 && n > 0) {
+		if (!take_chunk(*at, (size_t)left, &n)) {
+			close_tap(at);
+			return;
+		}
+		left -= (int)n;
+	}
+}
+
+void kernel_catch_up(struct kernel *k)
+{
+	catch_up(&k->out_tap);
+	catch_up(&k->err_tap);
+}
+
+/* --- what it says --- */
+
+/* False when there is nobody any more to say it to. */
+static bool obey(struct kernel *k, int word)
+{
+	if (word < 0)
+		kernel_on_nonsense(k);
+	else if (word == KERNEL_WORD_READY)
+		kernel_on_ready(k);
+	else if (word == KERNEL_WORD_DONE)
+		kernel_on_done(k);
+	return word >= 0;
+}
+
+/* It may be hung up on by whoever hears of a word. */
+static void hear(struct kernel *k, const uint8_t *data, size_t size)
+{
+	struct session *session = k->session;
+	struct tap *t = k->talk;
+
+	while (size > 0 && session->kernel == k && k->talk == t) {
+		size_t taken = 0;
+		int word = kernel_reader_feed(&k->reader, data, size, &taken);
+
+		data += taken;
+		size -= taken;
+		if (!obey(k, word))
+			return;
+	}
+}
+
+static void push(struct kernel *k);
+
+static void on_talk(uv_poll_t *poll, int status, int events)
+{
+	struct tap *t = poll->data;
+	struct kernel *k = t->kernel;
+	struct session *session = k->session;
+	uint8_t *chunk = NULL;
+
+	(void)status;
+	if (events & UV_WRITABLE)
+		push(k);
+	if (k->talk != t || !(events & UV_READABLE))
+		return;
+	chunk = xcalloc(1, CHUNK_SIZE);
+	session->n_work++; /* it does not go while we are in here */
+	for (int i = 0; i < CHUNKS_A_TURN && session->kernel == k && k->talk == t; i++) {
+		ssize_t n = read(t->fd, chunk, CHUNK_SIZE);
+
+		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+			close_tap(&k->talk); /* that its run is over, the runtime says */
+		if (n <= 0)
+			break;
+		hear(k, chunk, (size_t)n);
+		if ((size_t)n < CHUNK_SIZE)
+			break;
+	}
+	free(chunk);
+	session->n_work--;
+	session_check_ending(session);
+}
+
+static void listen_to(struct tap *t, bool writes, uv_poll_cb on)
+{
+	(void)uv_poll_start(&t->poll, UV_READABLE | (writes ? UV_WRITABLE : 0), on);
+}
+
+static struct tap *open_tap(struct kernel *k, int fd, struct excerpt *into, uv_poll_cb on)
+{
+	struct tap *t = xnew(struct tap);
+
+	(void)fd_set_nonblock(fd, true);
+	*t = (struct tap){ .kernel = k, .fd = fd, .into = into };
+	(void)uv_poll_init(k->service->loop, &t->poll, fd);
+	t->poll.data = t;
+	listen_to(t, false, on);
+	return t;
+}
+
+void kernel_attach(struct kernel *k, int talk_fd, int out_fd, int err_fd)
+{
+	k->talk = open_tap(k, talk_fd, NULL, on_talk);
+	k->out_tap = open_tap(k, out_fd, &k->out, on_output);
+	k->err_tap = open_tap(k, err_fd, &k->err, on_output);
+}
+
+void kernel_hang_up(struct kernel *k)
+{
+	close_tap(&k->talk);
+	close_tap(&k->out_tap);
+	close_tap(&k->err_tap);
+	kernel_reader_fini(&k->reader);
+	if (k->unsent)
+		explicit_bzero(k->unsent, k->n_unsent);
+	free(TAKE(k->unsent));
+	k->n_unsent = k->at_unsent = 0;
+}
+
+/* --- what is said to it --- */
+
+static void push(struct kernel *k)
+{
+	while (k->talk && k->at_unsent < k->n_unsent) {
+		ssize_t n =
+			write(k->talk->fd, k->unsent + k->at_unsent, k->n_unsent - k->at_unsent);
+
+		if (n < 0 && errno == EAGAIN) {
+			listen_to(k->talk, true, on_talk);
+			return;
+		}
+		if (n < 0 && errno != EINTR)
+			break; /* its run is over, which the runtime says */
+		k->at_unsent += n > 0 ? (size_t)n : 0;
+	}
+	if (k->unsent)
+		explicit_bzero(k->unsent, k->n_unsent);
+	free(TAKE(k->unsent));
+	k->n_unsent = k->at_unsent = 0;
+	if (k->talk)
+		listen_to(k->talk, false, on_talk);
+}
+
+static char *put_number(char *at, size_t value)
+{
+	uint32_t v = htole32((uint32_t)value);
+
+	memcpy(at, &v, sizeof(v));
+	return at + sizeof(v);
+}
+
+void kernel_send(struct kernel *k, const struct execution *e)
+{
+	k->n_unsent = 3 * sizeof(uint32_t) + e->env_size + e->size;
+	k->unsent = xcalloc(1, k->n_unsent);
+	char *at = put_number(k->unsent, k->number);
+	at = put_number(at, e->env_size);
+	at = put_number(at, e->size);
+	if (e->env_size)
+		memcpy(at, e->env, e->env_size);
+	memcpy(at + e->env_size, e->code, e->size);
+	push(k);
+}
