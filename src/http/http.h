@@ -217,9 +217,9 @@ struct ws_ops {
 	void (*closed)(void *ctx);
 };
 
-/* In the handler of a "WS" route, and before it returns: accept the upgrade, or else answer
- * with an error, which refuses it. Headers that were set, such as Sec-WebSocket-Protocol, go
- * with it, at most 300 bytes. `ctx` belongs to the ops from now on. */
+/* In the handler of a "WS" route, or later while the client is not gone: accept the upgrade, or
+ * else answer with an error, which refuses it. Headers that were set, such as
+ * Sec-WebSocket-Protocol, go with it, at most 300 bytes. `ctx` belongs to the ops from now on. */
 struct ws *exchange_accept_ws(struct exchange *x, const struct ws_ops *ops, void *ctx);
 
 void ws_want_write(struct ws *ws);

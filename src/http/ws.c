@@ -59,8 +59,6 @@ void ws_dispatch(struct exchange *x)
 
 	if (!what) {
 		x->route->handle(x);
-		/* It has accepted or refused: there is no later. */
-		assert(x->is_answered);
 		return;
 	}
 	struct head_fault fault = { status, status == 426 ? "upgrade_required" : "bad_request",
@@ -75,7 +73,7 @@ struct ws *exchange_accept_ws(struct exchange *x, const struct ws_ops *ops, void
 	struct ws *ws = xnew(struct ws);
 	char accept[FRAME_ACCEPT_SIZE];
 
-	assert(!x->is_answered && x->conn && x->conn->is_taking);
+	assert(!x->is_answered && x->conn);
 	(void)frame_accept_key(exchange_header(x, "sec-websocket-key"), accept);
 	ws->conn = x->conn;
 	ws->ops = ops;
@@ -83,8 +81,9 @@ struct ws *exchange_accept_ws(struct exchange *x, const struct ws_ops *ops, void
 	ws->heard_ms = uv_now(x->server->tick.loop);
 	x->conn->ws = ws;
 	reply_upgrade(x, accept);
-	conn_answered(x->conn);
-	if (x->server->is_closing)
+	bool is_closing = x->server->is_closing;
+	conn_answered(x->conn); /* the exchange may be gone */
+	if (is_closing)
 		ws_close(ws, FRAME_CODE_RESTART, "service restart");
 	return ws;
 }

@@ -98,7 +98,17 @@ static void handle_refuse(struct exchange *x)
 	exchange_reply_json(x, 429, json_pack("{s:s}", "error", "too many"));
 }
 
+static struct exchange *undecided;
+static atomic_int n_undecided;
+
+static void handle_later(struct exchange *x)
+{
+	undecided = x;
+	n_undecided++;
+}
+
 static const struct route routes[] = {
+	{ .method = "WS", .pattern = "/later", .handle = handle_later },
 	{ .method = "WS", .pattern = "/ws", .handle = handle_ws },
 	{ .method = "WS", .pattern = "/refuse", .handle = handle_refuse },
 	{ 0 },
@@ -280,6 +290,75 @@ TEST(the_first_message_may_come_with_the_handshake)
 	client_expect_text(fd, "tHello");
 }
 
+static void accept_undecided(struct sample *s)
+{
+	(void)s;
+	if (exchange_is_gone(undecided))
+		handle_refuse(undecided);
+	else
+		handle_ws(undecided);
+}
+
+static void refuse_undecided(struct sample *s)
+{
+	(void)s;
+	handle_refuse(undecided);
+}
+
+static int ask_later(struct sample *s, const char *first)
+{
+	int fd = client_connect(s);
+
+	n_undecided = 0;
+	client_send(fd, "GET /later HTTP/1.1\r\n" CLIENT_UPGRADE);
+	client_send(fd, first);
+	while (n_undecided == 0)
+		(void)usleep(1000);
+	return fd;
+}
+
+/* What the client said meanwhile is not lost. */
+TEST(a_handler_may_decide_later)
+{
+	SAMPLE(s, .routes = tables);
+	AUTO_FD fd = ask_later(&s, "\x81\x85\x37\xfa\x21\x3d\x7f\x9f\x4d\x51\x58");
+	RESPONSE(accepted);
+	RESPONSE(refused);
+
+	sample_call(&s, accept_undecided);
+	client_read_response(fd, true, &accepted);
+	CHECK_EQ(accepted.status, 101);
+	client_expect_text(fd, "tHello");
+	client_send_text(fd, "more");
+	client_expect_text(fd, "tmore");
+	AUTO_FD other = ask_later(&s, "");
+	sample_call(&s, refuse_undecided);
+	client_read_response(other, true, &refused);
+	CHECK_EQ(refused.status, 429);
+}
+
+static atomic_bool is_gone;
+
+static void look_for_client(struct sample *s)
+{
+	(void)s;
+	is_gone = exchange_is_gone(undecided);
+}
+
+TEST(who_does_not_wait_for_a_decision_is_refused)
+{
+	SAMPLE(s, .routes = tables);
+	int fd = ask_later(&s, "");
+	int before = n_live;
+
+	(void)close(fd);
+	do
+		sample_call(&s, look_for_client);
+	while (!is_gone);
+	sample_call(&s, accept_undecided);
+	CHECK_EQ(n_live, before);
+}
+
 #define LARGE 200000u
 
 static struct shared *told; /* what everybody was told last */
@@ -350,7 +429,8 @@ TEST(closing_the_server_is_told)
 	CHECK_EQ(n_live, 0);
 }
 
-TESTS(UNIT(a_door_may_take_larger_ones), UNIT(messages_go_both_ways),
+TESTS(UNIT(a_handler_may_decide_later), UNIT(who_does_not_wait_for_a_decision_is_refused),
+	UNIT(a_door_may_take_larger_ones), UNIT(messages_go_both_ways),
 	UNIT(fragments_are_joined_and_pings_answered_between),
 	UNIT(the_largest_message_fits_and_no_larger), UNIT(who_breaks_the_rules_is_told),
 	UNIT(either_side_may_close), UNIT(a_handler_may_refuse), UNIT(a_handshake_is_checked),
