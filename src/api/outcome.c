@@ -131,11 +131,8 @@ void outcome_reply_stored(struct exchange *x, const struct run_row *row)
 {
 	const struct api *api = api_of(x);
 	CLEANUP(stream_unrefp) struct stream *stream = NULL;
-	AUTO_FD dir_fd = -1;
-	struct err err = { 0 };
 
-	/* Without files it was swept: then it has no output any more. */
-	if (service_open_run_dir(api->service, row->user_id, row->id, false, &dir_fd) == 0)
-		(void)stream_open_ended(api->service->loop, dir_fd, &stream, &err);
+	/* One that was swept has no output any more. */
+	(void)run_open_output(api->service, row, &stream);
 	reply_with_list(x, make_answer(api, row, stream), row);
 }

@@ -119,6 +119,7 @@ static void create(struct creation *c, const json_t *body, const char *key)
 		.idempotency_key = key,
 		.source = "rest",
 		.trace_id = api_trace_id(x),
+		.waits = c->wait_ms >= 20 * RUN_HOLD_MS,
 	};
 	run_create(api_of(x)->service, &wish, on_created, on_replayed, c);
 	request_fini(&request);

@@ -59,7 +59,7 @@ static void start(struct service *s, const char *user_id, const char *run_id, st
 {
 	j->dir_fd = -1;
 	j->artifact.fd = -1;
-	(void)service_open_run_dir(s, user_id, run_id, false, &j->dir_fd);
+	(void)run_dir_open(s, user_id, run_id, false, &j->dir_fd);
 	j->work.data = j;
 	/* It fails without a function to call, and never else. */
 	(void)uv_queue_work(s->loop, &j->work, on_work, on_worked);

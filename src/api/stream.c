@@ -1,9 +1,8 @@
 /* WS /runs/{id}/stream: the output of a run, as it is made and as it was.
  *
- * Whether a subscriber is let in is decided before the upgrade and without asking the store: a
- * live run knows its owner, and one that is over is a directory below the owner's name. Then a
- * socket is a cursor (core/stream.h): frames go from the spool to the wire as the client takes
- * them, shared with every other subscriber who keeps up. */
+ * Whether a subscriber is let in is decided before the upgrade: a live run knows its owner, of
+ * one that is over the store does. Then a socket is a cursor (core/stream.h): frames go from the
+ * spool to the wire as the client takes them, shared with every other subscriber who keeps up. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -248,53 +247,6 @@ static struct stream *find_live(struct service *service, const char *id, struct 
 	return streq(run->row.user_id, v->who.user_id) ? stream_ref(run->stream) : NULL;
 }
 
-/* Likewise of one that is over: its directory is below the name of its owner. */
-static int open_ended(
-	struct service *service, const char *id, const struct visitor *v, struct stream **ret)
-{
-	AUTO_FD dir_fd = -1;
-	struct err err = { 0 };
-
-	if (!v->who.user_id[0] || run_find(service, id, NULL))
-		return -ENOENT;
-	if (!service->is_recovered && !service->host)
-		return -EAGAIN; /* the store was not read yet: it may be one that goes on */
-	int r = service_open_run_dir(service, v->who.user_id, id, false, &dir_fd);
-	if (r == 0)
-		r = stream_open_ended(service->loop, dir_fd, ret, &err);
-	if (r < 0 && r != -ENOENT)
-		(void)log_error(
-			r, "cannot open the output of run %s: %s %s", id, strerror(-r), err.text);
-	return r;
-}
-
-static int open_stream(struct exchange *x, const char *id, struct visitor *v, struct stream **ret)
-{
-	static const struct {
-		int r;
-		const char *code;
-		const char *text;
-	} refusals[] = {
-		{ -ENOENT, "run_not_found", "there is no such run" },
-		{ -EAGAIN, "store_unavailable", "the server is still looking for its runs" },
-		{ 0, "internal_error", "the output of this run can not be read" },
-	};
-	struct service *service = api_of(x)->service;
-	int r = uuid_is_valid(id) ? 0 : -ENOENT;
-
-	if (r == 0 && (*ret = find_live(service, id, v)))
-		return 0;
-	if (r == 0)
-		r = open_ended(service, id, v, ret);
-	for (size_t i = 0; r < 0 && i < ARRAY_SIZE(refusals); i++) {
-		if (refusals[i].r != r && refusals[i].r != 0)
-			continue;
-		reply_refusal(x, refusals[i].code, "%s", refusals[i].text);
-		break;
-	}
-	return r;
-}
-
 /* Where to begin: what is no number from 1 is the beginning, nothing at all is near the end. */
 static uint64_t first_seq(const char *from_seq, const struct stream *stream)
 {
@@ -329,15 +281,94 @@ static void subscribe(
 	on_wake(s);
 }
 
+/* --- one that is over: the store is asked --- */
+
+struct lookup {
+	struct exchange *x;
+	struct visitor visitor;
+};
+
+static void refuse(struct exchange *x, int r)
+{
+	static const struct {
+		int r;
+		const char *code;
+		const char *text;
+	} refusals[] = {
+		{ -ENOENT, "run_not_found", "there is no such run" },
+		{ -EAGAIN, "store_unavailable", "the server is still looking for its runs" },
+		{ 0, "internal_error", "the output of this run can not be read" },
+	};
+	size_t i = 0;
+
+	while (refusals[i].r != r && refusals[i].r != 0)
+		i++;
+	reply_refusal(x, refusals[i].code, "%s", refusals[i].text);
+}
+
+/* Of one that is not over, and yet not alive, the server does not know yet how it goes on. */
+static int open_ended(struct service *service, const struct run_row *row, const struct visitor *v,
+	struct stream **ret)
+{
+	enum phase phase;
+
+	if (!streq(row->user_id, v->who.user_id))
+		return -ENOENT;
+	if (phase_find(row->phase, &phase) < 0 || !phase_is_over(phase))
+		return -EAGAIN;
+	return run_open_output(service, row, ret);
+}
+
+static void on_row(void *ctx, const struct run_row *row, struct problem *problem)
+{
+	AUTO_FREE struct lookup *l = ctx;
+	struct exchange *x = l->x;
+	struct stream *stream = NULL;
+
+	if (!row) {
+		reply_problem(x, problem);
+		return;
+	}
+	int r = exchange_is_gone(x) ? -ENOENT
+				    : open_ended(api_of(x)->service, row, &l->visitor, &stream);
+	if (r < 0)
+		refuse(x, r);
+	else
+		subscribe(x, row->id, &l->visitor, stream);
+}
+
+static void look_up(struct exchange *x, const char *id, const struct visitor *v)
+{
+	struct service *service = api_of(x)->service;
+	struct lookup *l;
+
+	if (!uuid_is_valid(id) || !v->who.user_id[0] || run_find(service, id, NULL)) {
+		refuse(x, -ENOENT);
+		return;
+	}
+	if (!service->is_recovered && !service->host) {
+		refuse(x, -EAGAIN);
+		return;
+	}
+	l = xnew(struct lookup);
+	*l = (struct lookup){ x, *v };
+	run_get(service, id, NULL, on_row, l);
+}
+
 static void handle_stream(struct exchange *x)
 {
 	const char *id = exchange_param(x, "id");
 	struct visitor v = { 0 };
-	struct stream *stream = NULL;
+	struct stream *live;
 
 	api_note_run(x, id);
-	if (admit(x, id, &v) == 0 && open_stream(x, id, &v, &stream) == 0)
-		subscribe(x, id, &v, stream);
+	if (admit(x, id, &v) < 0)
+		return;
+	live = find_live(api_of(x)->service, id, &v);
+	if (live)
+		subscribe(x, id, &v, live);
+	else
+		look_up(x, id, &v);
 }
 
 /* Public for the gate: a signature is as good as credentials, and only known here. */

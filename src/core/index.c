@@ -150,14 +150,10 @@ static int read_header(int fd, bool is_writable, uint64_t *ret_first_seq)
 	return 0;
 }
 
-int index_open(struct index *x, int dir_fd, bool is_writable, struct err *err)
+int index_adopt(struct index *x, int fd, bool is_writable, struct err *err)
 {
-	int flags = is_writable ? O_RDWR | O_CREAT : O_RDONLY;
-	AUTO_FD fd = openat(dir_fd, "index", flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
 	struct stat st;
 
-	if (fd < 0)
-		return err_errno(err, "open the index of a stream");
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 		return err_set(err, -EBADMSG, "the index of a stream is not a file");
 	int r = read_header(fd, is_writable, &x->first_seq);
@@ -165,8 +161,21 @@ int index_open(struct index *x, int dir_fd, bool is_writable, struct err *err)
 		return err_set(err, r, "the index of a stream has no header of ours");
 	if (r < 0)
 		return err_set(err, r, "index of a stream: %s", strerror(-r));
-	x->fd = take_fd(&fd);
+	x->fd = fd;
 	return 0;
+}
+
+int index_open(struct index *x, int dir_fd, bool is_writable, struct err *err)
+{
+	int flags = is_writable ? O_RDWR | O_CREAT : O_RDONLY;
+	AUTO_FD fd = openat(dir_fd, "index", flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
+
+	if (fd < 0)
+		return err_errno(err, "open the index of a stream");
+	int r = index_adopt(x, fd, is_writable, err);
+	if (r == 0)
+		(void)take_fd(&fd);
+	return r;
 }
 
 void index_fini(struct index *x)

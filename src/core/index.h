@@ -45,6 +45,8 @@ struct index {
  * header is begun anew with seq 1. -ENOENT when it is absent and not writable, -EBADMSG when it is
  * something else. */
 int index_open(struct index *x, int dir_fd, bool is_writable, struct err *err);
+/* The same with a file that is open. It is taken when that worked. */
+int index_adopt(struct index *x, int fd, bool is_writable, struct err *err);
 void index_fini(struct index *x);
 
 /* Write `n` <= INDEX_BLOCK records, the first of which is `seq`, with one call. On failure none is

@@ -2,6 +2,7 @@
 #include "core/run.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -92,6 +93,31 @@ uint64_t run_log_cap(const struct run *run)
 	return asked && asked < most ? asked : most;
 }
 
+static int open_new_files(struct run *run, const struct stream_options *options, struct err *err)
+{
+	struct service *s = run->service;
+	struct stream_files files;
+	int r = run_dir_make(s, run->row.id, &files);
+
+	if (r < 0)
+		return r;
+	run->dir_fd = fcntl(files.dir_fd, F_DUPFD_CLOEXEC, 0);
+	r = run->dir_fd < 0 ? -errno : 0;
+	run->is_fresh = true;
+	if (r == 0)
+		return stream_open_in(s->loop, &files, options, &run->stream, err);
+	stream_files_close(&files);
+	return r;
+}
+
+static int open_kept_files(struct run *run, const struct stream_options *options, struct err *err)
+{
+	struct service *s = run->service;
+	int r = run_dir_open(s, run->row.user_id, run->row.id, true, &run->dir_fd);
+
+	return r < 0 ? r : stream_open(s->loop, run->dir_fd, options, &run->stream, err);
+}
+
 int run_open_files(struct run *run, bool is_new)
 {
 	struct service *s = run->service;
@@ -104,11 +130,8 @@ int run_open_files(struct run *run, bool is_new)
 		.capped = run_on_capped,
 		.ctx = run,
 	};
-	int r = is_new ? service_make_run_dir(s, run->row.id, &run->dir_fd)
-		       : service_open_run_dir(s, run->row.user_id, run->row.id, true, &run->dir_fd);
+	int r = is_new ? open_new_files(run, &options, &err) : open_kept_files(run, &options, &err);
 
-	if (r == 0)
-		r = stream_open(s->loop, run->dir_fd, &options, &run->stream, &err);
 	if (r < 0)
 		(void)log_error(r, "cannot make the files of run %s: %s %s", run->row.id,
 			strerror(-r), err.text);
@@ -209,6 +232,25 @@ void run_get(
 	store_get(s->store, &run_table, &key, on_row, l);
 }
 
+int run_open_output(struct service *s, const struct run_row *row, struct stream **ret)
+{
+	AUTO_FD dir_fd = -1;
+	struct err err = { 0 };
+	int r;
+
+	if (row->frames) {
+		r = stream_open_packed(row->frames, ret, &err);
+	} else {
+		r = run_dir_open(s, row->user_id, row->id, false, &dir_fd);
+		if (r == 0)
+			r = stream_open_ended(s->loop, dir_fd, ret, &err);
+	}
+	if (r < 0 && r != -ENOENT)
+		(void)log_error(r, "cannot open the output of run %s: %s %s", row->id, strerror(-r),
+			err.text);
+	return r;
+}
+
 /* --- ending --- */
 
 bool run_cancel(struct run *run)
@@ -288,6 +330,8 @@ void run_free(struct run *run)
 {
 	if (!run)
 		return;
+	if (run->held)
+		run_forget_held(run);
 	unlink_run(run);
 	queue_remove(&run->service->queue, &run->waiting);
 	run_stop_linger(run);

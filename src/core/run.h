@@ -20,6 +20,7 @@
 #include "store/record.h"
 
 struct collector;
+struct creation;
 struct identity;
 struct job;
 struct kernel;
@@ -65,6 +66,7 @@ struct run {
 	bool is_fed;     /* its files were sent, as far as the box took them */
 
 	int dir_fd;
+	bool is_fresh; /* its directory has not got its place yet */
 	struct stream *stream;
 	struct job *job;
 	int out_fd, err_fd; /* not yet given to the stream */
@@ -88,18 +90,21 @@ struct run {
 	bool is_drained;
 	bool is_captured;
 	bool is_listed;
-	bool is_settling;    /* its end is being stored */
-	bool is_stored;      /* ... and who asks the store from now on finds it there */
-	bool is_abandoned;   /* it goes when nobody is at work for it any more */
-	bool cancels;        /* somebody asked for its end */
-	bool is_over_output; /* ... which is because it printed too much */
-	bool is_adopted;     /* a predecessor of ours started it */
-	unsigned n_work;     /* threads and calls of the store at work for it */
-	unsigned n_tries;    /* to store its end, that failed */
+	bool is_settling;      /* its end is being stored */
+	bool is_stored;        /* ... and who asks the store from now on finds it there */
+	bool is_abandoned;     /* it goes when nobody is at work for it any more */
+	bool cancels;          /* somebody asked for its end */
+	bool is_over_output;   /* ... which is because it printed too much */
+	bool is_adopted;       /* a predecessor of ours started it */
+	struct creation *held; /* it is not stored yet, and may be with its end */
+	unsigned n_work;       /* threads and calls of the store at work for it */
+	unsigned n_tries;      /* to store its end, that failed */
 	struct run_waiter *waiters;
 };
 
 typedef void run_cb(void *ctx, struct run *run, struct problem *problem);
+
+#define RUN_HOLD_MS 25u
 
 struct run_wish {
 	const struct request *request; /* copied */
@@ -110,6 +115,7 @@ struct run_wish {
 	struct kernel *kernel; /* may be NULL */
 	uint64_t lives_ms;     /* 0: as long as the policy says */
 	bool lists;            /* whoever waits for its end finds what is in its workspace then */
+	bool waits;            /* an answer may come RUN_HOLD_MS late if it has the end then */
 };
 
 /* Accept a run. With a key that was used before, `replayed` says so, with the row as it is
@@ -125,6 +131,9 @@ struct run *run_find(struct service *s, const char *id, const struct identity *w
 typedef void run_row_cb(void *ctx, const struct run_row *row, struct problem *problem);
 void run_get(
 	struct service *s, const char *id, const struct identity *who, run_row_cb *done, void *ctx);
+
+/* What one that is over printed. -ENOENT when that is gone. */
+int run_open_output(struct service *s, const struct run_row *row, struct stream **ret);
 
 /* End it. False when it is over, or ending already. */
 bool run_cancel(struct run *run);

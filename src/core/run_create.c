@@ -24,7 +24,9 @@ struct creation {
 	struct claim *claim;
 	char *key;
 	char fingerprint[65];
-	bool begins; /* once it is stored */
+	bool begins;       /* once it is stored */
+	bool waits;        /* see struct run_wish */
+	uv_timer_t *timer; /* while it is held back */
 	run_cb *done;
 	run_replayed_cb *replayed;
 	void *ctx;
@@ -160,15 +162,6 @@ static void fill_row(struct run *run, const struct run_wish *wish)
 	run_set_text(&row->phase, phase_name(PHASE_QUEUED));
 }
 
-static void keep_files(struct run *run)
-{
-	int r = service_keep_run_dir(run->service, run->row.user_id, run->row.id);
-
-	if (r < 0)
-		(void)log_error(
-			r, "cannot keep the files of run %s: %s", run->row.id, strerror(-r));
-}
-
 static void on_stored(void *ctx, int r)
 {
 	struct creation *c = ctx;
@@ -185,7 +178,6 @@ static void on_stored(void *ctx, int r)
 		problem_fini(&problem);
 		run_abandon(run);
 	} else {
-		keep_files(run);
 		c->done(c->ctx, run, &problem);
 		if (c->begins && !run->has_result && !run->service->is_closing)
 			run_begin(run);
@@ -208,6 +200,86 @@ static void store_new(struct creation *c)
 	run->service->n_pending++;
 	store_commit(b, on_stored, c);
 }
+
+/* --- together with its end --- */
+
+/* With others under way, a short run that is waited for is stored once, when it is over, instead
+ * of twice: that is most of the work. Nobody knows of it before that, and should we die, it
+ * never was; who sends a key cares about that. */
+static bool may_hold(const struct creation *c)
+{
+	const struct run *run = c->run;
+
+	return c->waits && !c->claim && run->job && !run->session && run->n_files == 0 &&
+	       json_array_size(run->request.capture_patterns) == 0 &&
+	       run->service->queue.n_active > 1;
+}
+
+static void on_held_for_long(uv_timer_t *timer)
+{
+	run_store_held(timer->data);
+}
+
+static void hold(struct creation *c)
+{
+	c->timer = xnew(uv_timer_t);
+	(void)uv_timer_init(c->service->loop, c->timer);
+	c->timer->data = c->run;
+	(void)uv_timer_start(c->timer, on_held_for_long, RUN_HOLD_MS, 0);
+	c->run->held = c;
+	c->run->n_work--;
+}
+
+static struct creation *take_held(struct run *run)
+{
+	struct creation *c = TAKE(run->held);
+
+	uv_close((uv_handle_t *)TAKE(c->timer), (uv_close_cb)free);
+	return c;
+}
+
+void run_store_held(struct run *run)
+{
+	run->n_work++;
+	store_new(take_held(run));
+}
+
+static void on_whole_stored(void *ctx, int r)
+{
+	struct creation *c = ctx;
+	struct run *run = c->run;
+	struct problem none = { 0 };
+
+	if (r < 0) {
+		on_stored(c, r);
+		return;
+	}
+	run->service->n_pending--;
+	run->n_work--;
+	c->done(c->ctx, run, &none);
+	free_creation(c);
+	run_end_stored(run, 0);
+}
+
+void run_store_whole(struct run *run)
+{
+	struct creation *c = take_held(run);
+	struct store_batch *b = store_batch_new(run->service->store);
+
+	store_batch_insert(b, &run_table, &run->row);
+	quota_count_run(b, run->row.user_id, (uint64_t)run->row.created_ns);
+	quota_count_end(b, &run->row);
+	run->n_work++;
+	run->service->n_pending++;
+	store_commit(b, on_whole_stored, c);
+}
+
+void run_forget_held(struct run *run)
+{
+	free_creation(take_held(run));
+}
+
+/* --- accepting --- */
 
 /* Should we die before it is stored, its successor ends it, and it is as if it had never been:
  * whoever asks again gets another one. That is so for what has a box of its own; in a session
@@ -240,7 +312,7 @@ static void give_up(struct creation *c)
 {
 	struct run *run = TAKE(c->run);
 
-	service_drop_run_dir(run->service, run->row.id);
+	run_dir_drop(run->service, run->row.id);
 	run->n_work--;
 	run_abandon(run);
 	refuse_with(c, "internal_error", "the files of the run could not be made");
@@ -278,7 +350,10 @@ static void accept_run(struct creation *c)
 		return;
 	}
 	run_fill_request(run, run->holds_slot);
-	store_new(c);
+	if (may_hold(c))
+		hold(c);
+	else
+		store_new(c);
 }
 
 static void on_quota(void *ctx, struct problem *problem)
@@ -340,6 +415,7 @@ void run_create(struct service *s, const struct run_wish *wish, run_cb *done,
 	c->run->lists = wish->lists;
 	c->run->kernel = wish->kernel;
 	c->run->lives_ms = wish->lives_ms;
+	c->waits = wish->waits;
 	c->key = wish->idempotency_key ? xstrdup(wish->idempotency_key) : NULL;
 	/* Of what was sent, not of what the session adds. */
 	request_fingerprint(wish->request, REQUEST_RUN, c->fingerprint);

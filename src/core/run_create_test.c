@@ -197,7 +197,158 @@ TEST(a_denied_run_ends_without_having_begun)
 	sample_remove(&m);
 }
 
-TESTS(UNIT(runs_wait_in_order_and_a_full_queue_refuses),
+/* --- rows that are held back --- */
+
+/* One that is waited for, while another is under way; the id of it. */
+static void ask_waiting(struct sample *m, struct sample_answer *a, const char *key, char *ret_id)
+{
+	(void)sample_run(m, NULL);
+	sample_wish(m, a, "alice", SAMPLE_BODY,
+		&(struct run_wish){ .idempotency_key = key, .waits = true });
+	SAMPLE_UNTIL(m, sample_host.n_jobs == 2);
+	memcpy(ret_id, m->service->runs->row.id, UUID_SIZE + 1);
+	job_started(sample_job(1));
+	job_running(sample_job(1));
+}
+
+static bool is_stored(struct sample *m, const char *id)
+{
+	CLEANUP(free_row) struct run_row row = { 0 };
+
+	return sample_stored(m, id, &row) == 0;
+}
+
+TEST(a_short_run_that_is_waited_for_is_stored_with_its_end)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct sample_answer a;
+	char id[UUID_SIZE + 1];
+	CLEANUP(free_row) struct run_row row = { 0 };
+
+	ask_waiting(&m, &a, NULL, id);
+	CHECK(!is_stored(&m, id));
+	CHECK_EQ(a.n, 0);
+	job_writes(sample_job(1), CHANNEL_STDOUT, "text");
+	job_ends(sample_job(1), REASON_EXIT_CODE_0, 0);
+	SAMPLE_UNTIL(&m, a.n == 1);
+	CHECK_EQ(a.status, 0);
+	CHECK_STR(a.id, id);
+	sample_await_end(&m, id, &row);
+	CHECK_STR(row.phase, "completed");
+	CHECK(row.request == NULL && row.frames != NULL);
+	CHECK(sample_job(1)->is_released);
+	CHECK_EQ(m.service->n_runs, 1);
+	sample_remove(&m);
+}
+
+TEST(one_that_lasts_is_stored_before_its_end)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct sample_answer a;
+	char id[UUID_SIZE + 1];
+	CLEANUP(free_row) struct run_row row = { 0 };
+
+	ask_waiting(&m, &a, NULL, id);
+	SAMPLE_UNTIL(&m, a.n == 1);
+	CHECK(is_stored(&m, id));
+	CHECK(!sample_job(1)->is_over);
+	job_ends(sample_job(1), REASON_EXIT_CODE_0, 0);
+	sample_await_end(&m, id, &row);
+	CHECK_STR(row.phase, "completed");
+	sample_remove(&m);
+}
+
+TEST(one_that_printed_much_is_stored_before_its_end)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct sample_answer a;
+	char id[UUID_SIZE + 1];
+	char output[4000];
+	CLEANUP(free_row) struct run_row row = { 0 };
+
+	memset(output, 'x', sizeof(output) - 1);
+	output[sizeof(output) - 1] = '\0';
+	ask_waiting(&m, &a, NULL, id);
+	job_writes(sample_job(1), CHANNEL_STDOUT, output);
+	job_ends(sample_job(1), REASON_EXIT_CODE_0, 0);
+	SAMPLE_UNTIL(&m, a.n == 1);
+	sample_await_end(&m, id, &row);
+	CHECK_STR(row.phase, "completed");
+	CHECK(row.frames == NULL);
+	CHECK_EQ(row.log_bytes, 3999);
+	AUTO_FREE char *frames = sample_frames(&m, "alice", id);
+	CHECK(sample_in_order(frames, "xxx", "\"event\":\"end\"", NULL));
+	sample_remove(&m);
+}
+
+TEST(one_with_a_key_and_one_alone_are_stored_at_once)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct sample_answer a, b;
+	char id[UUID_SIZE + 1];
+
+	sample_wish(&m, &b, "alice", SAMPLE_BODY, &(struct run_wish){ .waits = true });
+	CHECK(m.service->runs->held == NULL);
+	SAMPLE_UNTIL(&m, b.n == 1);
+	job_ends(sample_job(0), REASON_EXIT_CODE_0, 0);
+	SAMPLE_UNTIL(&m, m.service->n_runs == 0);
+	sample_wish(&m, &b, "alice", SAMPLE_BODY, &(struct run_wish){ .waits = true });
+	sample_wish(&m, &a, "alice", SAMPLE_BODY,
+		&(struct run_wish){ .idempotency_key = "k", .waits = true });
+	SAMPLE_UNTIL(&m, a.n == 1);
+	memcpy(id, a.id, sizeof(id));
+	CHECK(is_stored(&m, id));
+	sample_remove(&m);
+}
+
+/* The server ends meanwhile: it never was. */
+TEST(one_that_is_held_back_when_the_service_ends_leaves_nothing)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct sample_answer a;
+	char id[UUID_SIZE + 1];
+
+	ask_waiting(&m, &a, NULL, id);
+	CHECK(m.service->runs->held != NULL);
+	sample_remove(&m);
+	CHECK_EQ(a.n, 0);
+}
+
+/* Its only call of the store fails: it is refused, and nothing of it is left. */
+TEST(one_that_can_not_be_stored_with_its_end_is_refused)
+{
+	for (int n = 3; n < 8; n++) {
+		SAMPLE(m);
+		(void)snprintf(m.store, sizeof(m.store), "fault:%d:memory:", n);
+		sample_open(&m);
+		struct sample_answer a, b;
+
+		sample_ask(&m, &b, "alice", NULL, SAMPLE_BODY);
+		sample_wish(&m, &a, "alice", SAMPLE_BODY, &(struct run_wish){ .waits = true });
+		for (size_t i = 0; i < 2; i++) {
+			job_started(sample_job(i));
+			job_ends(sample_job(i), REASON_EXIT_CODE_0, 0);
+		}
+		SAMPLE_UNTIL(&m, a.n == 1 && b.n == 1 && m.service->n_runs == 0);
+		CHECK(a.status == 0 || a.status == 503);
+		CHECK_EQ(m.service->queue.n_active, 0);
+		CHECK_EQ(m.service->n_pending, 0);
+		sample_remove(&m);
+	}
+}
+
+TESTS(UNIT(a_short_run_that_is_waited_for_is_stored_with_its_end),
+	UNIT(one_that_lasts_is_stored_before_its_end),
+	UNIT(one_that_printed_much_is_stored_before_its_end),
+	UNIT(one_with_a_key_and_one_alone_are_stored_at_once),
+	UNIT(one_that_is_held_back_when_the_service_ends_leaves_nothing),
+	UNIT(one_that_can_not_be_stored_with_its_end_is_refused),
+	UNIT(runs_wait_in_order_and_a_full_queue_refuses),
 	UNIT(one_who_has_many_waiting_is_refused_before_others), UNIT(what_waits_too_long_expires),
 	UNIT(two_equal_requests_at_once_make_one_run),
 	UNIT(a_key_gives_the_run_again_when_that_is_over),

@@ -20,6 +20,7 @@
 #include "core/lister.h"
 #include "core/metrics.h"
 #include "core/quota.h"
+#include "core/run_dir.h"
 #include "core/run_private.h"
 #include "core/service.h"
 #include "core/stream.h"
@@ -340,6 +341,39 @@ static void tell_stream(struct run *run)
 	stream_end(run->stream);
 }
 
+static void keep_files(struct run *run)
+{
+	if (!run->is_fresh)
+		return;
+	run->is_fresh = false;
+	int r = run_dir_keep(run->service, run->row.user_id, run->row.id);
+	if (r < 0)
+		(void)log_error(
+			r, "cannot keep the files of run %s: %s", run->row.id, strerror(-r));
+}
+
+/* Before its end is stored: what it printed, if that is little, is stored with it. Else its
+ * directory gets the place where it is looked for. */
+static void keep_output(struct run *run)
+{
+	bool may_pack =
+		run->is_fresh && run->stream && json_array_size(run->request.capture_patterns) == 0;
+
+	if (!may_pack || stream_pack(run->stream, &run->row.frames) < 0)
+		keep_files(run);
+}
+
+/* Its row has all that its files have: they may serve another, unless somebody reads them. */
+static void give_back_files(struct run *run)
+{
+	struct stream_files files;
+
+	if (stream_take_files(run->stream, &files))
+		run_dir_give_back(run->service, run->row.id, &files);
+	else
+		run_dir_drop(run->service, run->row.id);
+}
+
 static void count_end(struct run *run)
 {
 	struct metrics *m = run->service->metrics;
@@ -374,9 +408,11 @@ static void release(struct run *run)
 {
 	struct service *s = run->service;
 
-	tell_waiters(run);
+	tell_waiters(run); /* who may read its output */
 	if (run->is_abandoned)
-		service_drop_run_dir(s, run->row.id);
+		run_dir_drop(s, run->row.id);
+	else if (run->is_fresh && run->is_stored)
+		give_back_files(run);
 	run_free(run);
 	service_dispatch(s);
 }
@@ -399,12 +435,16 @@ static void on_try_again(uv_timer_t *timer)
 	store_end(run);
 }
 
-static void on_end_stored(void *ctx, int r)
+static void fail_to_store(struct run *run, int r)
 {
-	struct run *run = ctx;
+	(void)log_error(r, "cannot store the end of run %s: %s", run->row.id, strerror(-r));
+	keep_files(run);
+}
+
+void run_end_stored(struct run *run, int r)
+{
 	struct service *s = run->service;
 
-	s->n_pending--;
 	run->is_stored = r == 0;
 	if (r < 0 && !s->is_closing && run->n_tries < TRIES_MAX) {
 		start_timer(run, on_try_again, TRY_WAIT_MS << run->n_tries++);
@@ -412,10 +452,18 @@ static void on_end_stored(void *ctx, int r)
 	}
 	/* One whose end is not stored stays with the keeper, for a server that can. */
 	if (r < 0)
-		(void)log_error(r, "cannot store the end of run %s: %s", run->row.id, strerror(-r));
+		fail_to_store(run, r);
 	else if (run->job)
 		s->runtime->release(TAKE(run->job));
 	release(run);
+}
+
+static void on_end_stored(void *ctx, int r)
+{
+	struct run *run = ctx;
+
+	run->service->n_pending--;
+	run_end_stored(run, r);
 }
 
 static void store_end(struct run *run)
@@ -436,10 +484,21 @@ static void settle(struct run *run, const struct artifact_summary *artifacts)
 {
 	if (run->service->is_closing)
 		return; /* its end is the next server's to tell */
+	if (run->held && run->stream && !stream_is_short(run->stream)) {
+		/* Only what a row can hold is found by a successor of ours without one. */
+		run->is_settling = false;
+		run_store_held(run);
+		return;
+	}
 	fill_end(run, artifacts);
 	run_move(run, phase_of(run->result.reason));
 	tell_stream(run);
+	keep_output(run);
 	count_end(run);
+	if (run->held) {
+		run_store_whole(run);
+		return;
+	}
 	store_end(run);
 	if (!is_awaited(run))
 		tell_waiters(run);

@@ -24,6 +24,13 @@ void run_enqueue(struct run *run);
 /* That it begins is stored: execute it now. */
 void run_begin(struct run *run);
 
+/* run_create.c: its row was held back; store it now, so that its end can be. */
+void run_store_held(struct run *run);
+/* ... or store it together with its end, which the row has. */
+void run_store_whole(struct run *run);
+/* ... or forget about that: the service ends. */
+void run_forget_held(struct run *run);
+
 /* run_start.c: is what it asks for something that a box can be told? */
 int run_check_spec(struct run *run, struct problem *problem);
 
@@ -46,6 +53,8 @@ void run_rest(struct run *run);
 void run_wake(struct run *run);
 /* It could not even be stored: kill and forget. */
 void run_abandon(struct run *run);
+/* Its end is stored, if r is 0, and it may go. */
+void run_end_stored(struct run *run, int r);
 /* Store the row as it is, without waiting for that. */
 void run_store(struct run *run);
 void run_stop_linger(struct run *run);

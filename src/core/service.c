@@ -33,12 +33,11 @@
 #include "core/metrics.h"
 #include "core/problem.h"
 #include "core/run.h"
+#include "core/run_dir.h"
 #include "core/session.h"
 #include "store/record.h"
 
 #define NS_PER_SEC UINT64_C(1000000000)
-
-#define FRESH_DIR "meta/fresh"
 
 static void recover(struct service *s);
 
@@ -49,92 +48,6 @@ char *service_path(const struct service *s, const char *relative)
 
 	(void)snprintf(path, size, "%s/%s", s->data_dir, relative);
 	return path;
-}
-
-/* Make and open one directory below another, whoever made it first. */
-static int enter(int dir_fd, const char *name, bool make)
-{
-	if (make && mkdirat(dir_fd, name, 0700) < 0 && errno != EEXIST)
-		return -errno;
-	int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
-}
-
-int service_open_run_dir(
-	const struct service *s, const char *user, const char *id, bool make, int *ret_fd)
-{
-	AUTO_FD user_fd = enter(s->data_fd, user, make);
-	AUTO_FD runs_fd = user_fd < 0 ? -1 : enter(user_fd, "runs", make);
-	int fd = runs_fd < 0 ? -1 : enter(runs_fd, id, make);
-
-	if (user_fd < 0)
-		return user_fd;
-	if (fd < 0)
-		return runs_fd < -1 ? runs_fd : fd;
-	*ret_fd = fd;
-	return 0;
-}
-
-int service_make_run_dir(const struct service *s, const char *id, int *ret_fd)
-{
-	char path[96];
-
-	(void)snprintf(path, sizeof(path), FRESH_DIR "/%s", id);
-	int fd = enter(s->data_fd, path, true);
-	if (fd == -ENOENT) {
-		AUTO_FD fresh_fd = enter(s->data_fd, FRESH_DIR, true);
-
-		fd = fresh_fd < 0 ? fresh_fd : enter(fresh_fd, id, true);
-	}
-	if (fd < 0)
-		return fd;
-	*ret_fd = fd;
-	return 0;
-}
-
-int service_keep_run_dir(const struct service *s, const char *user, const char *id)
-{
-	char from[96];
-	char to[160];
-
-	(void)snprintf(from, sizeof(from), FRESH_DIR "/%s", id);
-	(void)snprintf(to, sizeof(to), "%s/runs/%s", user, id);
-	if (renameat(s->data_fd, from, s->data_fd, to) == 0)
-		return 0;
-	if (errno != ENOENT)
-		return -errno;
-	/* The first one of this user, or there is nothing to keep. */
-	AUTO_FD user_fd = enter(s->data_fd, user, true);
-	AUTO_FD runs_fd = user_fd < 0 ? user_fd : enter(user_fd, "runs", true);
-	if (runs_fd < 0)
-		return runs_fd;
-	return renameat(s->data_fd, from, s->data_fd, to) < 0 ? -errno : 0;
-}
-
-void service_drop_run_dir(const struct service *s, const char *id)
-{
-	AUTO_FD fresh_fd = enter(s->data_fd, FRESH_DIR, false);
-
-	if (fresh_fd >= 0)
-		(void)fd_remove_tree(fresh_fd, id);
-}
-
-/* What is still there now are runs of a predecessor's that it did not come to store. */
-static void clear_fresh(struct service *s)
-{
-	int fd = enter(s->data_fd, FRESH_DIR, false);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-
-	if (!dir) {
-		if (fd >= 0)
-			(void)close(fd);
-		return;
-	}
-	for (const struct dirent *e; (e = readdir(dir));) {
-		if (e->d_name[0] != '.' && !run_find(s, e->d_name, NULL))
-			(void)fd_remove_tree(dirfd(dir), e->d_name);
-	}
-	(void)closedir(dir);
 }
 
 int service_check_space(const struct service *s, struct problem *problem)
@@ -297,7 +210,7 @@ static void on_runs(void *ctx, int r, const void *rows, size_t n, uint64_t total
 	}
 	for (size_t i = 0; i < n; i++)
 		run_recover(s, &all[i]);
-	clear_fresh(s);
+	run_dir_clear(s);
 	/* Only now: what it holds is compared with what the store said. */
 	open_runtime(s);
 }
@@ -487,6 +400,7 @@ void service_close(struct service *s)
 		run_free(s->runs);
 	while (s->sessions)
 		session_free(s->sessions);
+	run_dir_fini(s);
 	claim_free_all(s);
 	queue_fini(&s->queue);
 	metrics_free(s->metrics);

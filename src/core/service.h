@@ -4,7 +4,7 @@
  *
  * Below the data directory:
  *	meta/sandbox_store.db            the store
- *	meta/fresh/<run>/                of runs that are just being stored
+ *	meta/fresh/<run>/                of runs that are not over, see run_dir.h
  *	audit/                           the audit log
  *	tmp/                             bodies of requests on their way
  *	<user>/runs/<run>/               stdout stderr events index capture artifacts/
@@ -17,6 +17,7 @@
 #include <uv.h>
 
 #include "core/queue.h"
+#include "core/run_dir.h"
 #include "core/settings.h"
 #include "runtime/runtime.h"
 
@@ -45,6 +46,7 @@ struct service {
 	bool is_draining;
 	bool is_closing; /* nothing new is begun, not even what a run still lacks */
 	struct queue queue;
+	struct run_dir_spares spares;
 	struct run *runs; /* those that are not over and stored yet */
 	size_t n_runs;
 	struct session *sessions;
@@ -93,19 +95,6 @@ void service_close(struct service *s);
  * The counts come as one JSON object, which is taken. Sweeps happen one after the other. */
 typedef void service_sweep_cb(void *ctx, int r, json_t *counts);
 void service_sweep(struct service *s, service_sweep_cb *done, void *ctx);
-
-/* Make a directory for a run that is not stored yet: it goes with us, unless it is kept. */
-int service_make_run_dir(const struct service *s, const char *id, int *ret_fd);
-
-/* It is stored: give its directory the place where others find it. -ENOENT: there is none. */
-int service_keep_run_dir(const struct service *s, const char *user, const char *id);
-
-/* It was not: remove it. */
-void service_drop_run_dir(const struct service *s, const char *id);
-
-/* Open (and make) the directory of a user's run: <user>/runs/<id>. -ENOENT without `make`. */
-int service_open_run_dir(
-	const struct service *s, const char *user, const char *id, bool make, int *ret_fd);
 
 /* A path below the data directory, for messages and libraries; the caller frees it. */
 char *service_path(const struct service *s, const char *relative);

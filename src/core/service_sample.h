@@ -203,19 +203,25 @@ static inline void sample_parse(const char *body, enum request_kind kind, struct
 }
 
 /* Ask for a run; `body` is JSON. The answer comes with a turn of the loop or two. */
-static inline void sample_ask(struct sample *m, struct sample_answer *a, const char *user,
-	const char *key, const char *body)
+static inline void sample_wish(struct sample *m, struct sample_answer *a, const char *user,
+	const char *body, struct run_wish *wish)
 {
 	struct identity who = sample_who(user);
 	struct request request;
 
 	*a = (struct sample_answer){ 0 };
 	sample_parse(body, REQUEST_RUN, &request);
-	struct run_wish wish = {
-		.request = &request, .who = &who, .idempotency_key = key, .source = "rest"
-	};
-	run_create(m->service, &wish, sample_on_created, sample_on_replayed, a);
+	wish->request = &request;
+	wish->who = &who;
+	wish->source = "rest";
+	run_create(m->service, wish, sample_on_created, sample_on_replayed, a);
 	request_fini(&request);
+}
+
+static inline void sample_ask(struct sample *m, struct sample_answer *a, const char *user,
+	const char *key, const char *body)
+{
+	sample_wish(m, a, user, body, &(struct run_wish){ .idempotency_key = key });
 }
 
 #define SAMPLE_BODY "{\"base_image\":\"host\",\"command\":[\"true\"]}"
@@ -314,14 +320,15 @@ static inline void sample_await_end(struct sample *m, const char *id, struct run
 /* All frames of a run that is over, one per line; the caller frees it. */
 static inline char *sample_frames(struct sample *m, const char *user, const char *id)
 {
-	AUTO_FD dir = -1;
-	struct err err = { 0 };
 	CLEANUP(stream_unrefp) struct stream *stream = NULL;
+	struct run_row row = { 0 };
 	char *text = xcalloc(1, 1 << 20);
 	size_t at = 0;
 
-	CHECK_EQ(service_open_run_dir(m->service, user, id, false, &dir), 0);
-	CHECK_EQ(stream_open_ended(&m->loop, dir, &stream, &err), 0);
+	CHECK_EQ(sample_stored(m, id, &row), 0);
+	CHECK_STR(row.user_id, user);
+	CHECK_EQ(run_open_output(m->service, &row, &stream), 0);
+	row_fini(&run_table, &row);
 	CLEANUP(cursor_closep) struct cursor *c = cursor_open(stream, 0, NULL, NULL);
 	for (struct shared *f; (f = cursor_next(c)); shared_unref(f)) {
 		CHECK(at + f->size + 2 < 1 << 20);
@@ -331,6 +338,17 @@ static inline char *sample_frames(struct sample *m, const char *user, const char
 	}
 	CHECK(cursor_is_done(c));
 	return text;
+}
+
+/* The directory of a run that is not over; the caller closes it. */
+static inline int sample_fresh_dir(struct sample *m, const char *id)
+{
+	char path[96];
+
+	(void)snprintf(path, sizeof(path), "meta/fresh/%s", id);
+	int fd = openat(m->service->data_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CHECK(fd >= 0);
+	return fd;
 }
 
 /* True when these texts appear in `text`, in this order; ended by NULL. */

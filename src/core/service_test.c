@@ -12,11 +12,11 @@ TEST(a_runs_directory_is_made_once_and_found)
 	AUTO_FD found = -1;
 	int none = -7;
 
-	CHECK_EQ(service_open_run_dir(m.service, "alice", "x", false, &none), -ENOENT);
+	CHECK_EQ(run_dir_open(m.service, "alice", "x", false, &none), -ENOENT);
 	CHECK_EQ(none, -7);
-	CHECK_EQ(service_open_run_dir(m.service, "alice", "x", true, &made), 0);
-	CHECK_EQ(service_open_run_dir(m.service, "alice", "y", false, &none), -ENOENT);
-	CHECK_EQ(service_open_run_dir(m.service, "alice", "x", false, &found), 0);
+	CHECK_EQ(run_dir_open(m.service, "alice", "x", true, &made), 0);
+	CHECK_EQ(run_dir_open(m.service, "alice", "y", false, &none), -ENOENT);
+	CHECK_EQ(run_dir_open(m.service, "alice", "x", false, &found), 0);
 	scratch_write(made, "f", "text");
 	CHECK(scratch_holds(found, "f", "text"));
 	AUTO_FREE char *path = service_path(m.service, "alice/runs/x/f");
@@ -235,7 +235,7 @@ TEST(a_run_whose_end_was_told_is_not_executed)
 
 	(void)sample_run(&m, NULL);
 	memcpy(id, sample_run(&m, NULL)->row.id, sizeof(id));
-	CHECK_EQ(service_open_run_dir(m.service, "alice", id, false, &dir), 0);
+	dir = sample_fresh_dir(&m, id);
 	sample_shut(&m);
 	sample_reset_host();
 	CHECK_EQ(stream_open(&m.loop, dir, &options, &stream, &err), 0);
@@ -298,7 +298,7 @@ TEST(damaged_output_does_not_keep_a_run_from_being_adopted)
 
 	memcpy(id, sample_run(&m, NULL)->row.id, sizeof(id));
 	to_hex(id, hex);
-	CHECK_EQ(service_open_run_dir(m.service, "alice", id, false, &dir), 0);
+	dir = sample_fresh_dir(&m, id);
 	sample_shut(&m);
 	sample_reset_host();
 	scratch_write(dir, "index", "this is no index at all, and long enough to be read as one");

@@ -9,7 +9,7 @@
 
 #define COPY_SIZE (16u << 10)
 
-int spool_init(struct spool *p, const char *name, int dir_fd, bool is_writable)
+int spool_adopt(struct spool *p, const char *name, int dir_fd, bool is_writable, int fd)
 {
 	struct stat st = { 0 };
 
@@ -17,8 +17,19 @@ int spool_init(struct spool *p, const char *name, int dir_fd, bool is_writable)
 		.name = name,
 		.dir_fd = dir_fd,
 		.is_writable = is_writable,
-		.fd = -1,
+		.fd = fd,
 	};
+	if (fd >= 0 && fstat(fd, &st) < 0)
+		return -errno;
+	p->size = (uint64_t)st.st_size;
+	return 0;
+}
+
+int spool_init(struct spool *p, const char *name, int dir_fd, bool is_writable)
+{
+	struct stat st = { 0 };
+
+	(void)spool_adopt(p, name, dir_fd, is_writable, -1);
 	if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT ? 0 : -errno;
 	if (!S_ISREG(st.st_mode))

@@ -19,6 +19,8 @@ struct spool {
 
 /* Learn the size of the file; one that is absent is empty. 0 or a negative errno. */
 int spool_init(struct spool *p, const char *name, int dir_fd, bool is_writable);
+/* The same with a file that is open, and taken; -1 for one that is absent. */
+int spool_adopt(struct spool *p, const char *name, int dir_fd, bool is_writable, int fd);
 void spool_fini(struct spool *p);
 
 /* Move at most `max` bytes from `fd`, which does not block, to the end of the file: by

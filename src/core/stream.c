@@ -85,23 +85,59 @@ static struct stream *stream_new(bool is_writable)
 	return s;
 }
 
+struct stream *stream_new_ended(void)
+{
+	struct stream *s = stream_new(false);
+
+	s->has_ended = true;
+	s->is_drained = true;
+	return s;
+}
+
+static const char *const spool_names[] = { "stdout", "stderr", "events" };
+
 static int open_files(struct stream *s, int dir_fd, struct err *err)
 {
-	static const char *const names[] = { "stdout", "stderr", "events" };
-
 	s->dir_fd = fcntl(dir_fd, F_DUPFD_CLOEXEC, 0);
 	if (s->dir_fd < 0)
 		return err_errno(err, "directory of a stream");
 	int r = index_open(&s->index, s->dir_fd, s->is_writable, err);
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		r = spool_init(&s->spools[i], names[i], s->dir_fd, s->is_writable);
+	for (size_t i = 0; i < ARRAY_SIZE(spool_names); i++) {
+		r = spool_init(&s->spools[i], spool_names[i], s->dir_fd, s->is_writable);
 		if (r < 0)
-			return err_set(err, r, "spool %s: %s", names[i], strerror(-r));
+			return err_set(err, r, "spool %s: %s", spool_names[i], strerror(-r));
 	}
 	r = recover_stream(s);
 	return r < 0 ? err_set(err, r, "recover a stream: %s", strerror(-r)) : 0;
+}
+
+int stream_adopt_files(struct stream *s, struct stream_files *files, struct err *err)
+{
+	int r = 0;
+
+	s->dir_fd = take_fd(&files->dir_fd);
+	for (size_t i = 0; i < ARRAY_SIZE(spool_names) && r == 0; i++)
+		r = spool_adopt(&s->spools[i], spool_names[i], s->dir_fd, s->is_writable,
+			take_fd(&files->spool_fds[i]));
+	if (r < 0)
+		return err_set(err, r, "spool: %s", strerror(-r));
+	r = index_adopt(&s->index, files->index_fd, s->is_writable, err);
+	if (r < 0)
+		return r;
+	files->index_fd = -1;
+	r = recover_stream(s);
+	return r < 0 ? err_set(err, r, "recover a stream: %s", strerror(-r)) : 0;
+}
+
+void stream_files_close(struct stream_files *files)
+{
+	close_fdp(&files->dir_fd);
+	close_fdp(&files->index_fd);
+	for (size_t i = 0; i < ARRAY_SIZE(files->spool_fds); i++)
+		close_fdp(&files->spool_fds[i]);
+	*files = STREAM_FILES_NONE;
 }
 
 int stream_open(uv_loop_t *loop, int dir_fd, const struct stream_options *options,
@@ -118,13 +154,26 @@ int stream_open(uv_loop_t *loop, int dir_fd, const struct stream_options *option
 	return 0;
 }
 
+int stream_open_in(uv_loop_t *loop, struct stream_files *files,
+	const struct stream_options *options, struct stream **ret, struct err *err)
+{
+	CLEANUP(stream_unrefp) struct stream *s = stream_new(true);
+
+	s->options = *options;
+	add_timers(s, loop);
+	int r = stream_adopt_files(s, files, err);
+	stream_files_close(files);
+	if (r < 0)
+		return r;
+	*ret = TAKE(s);
+	return 0;
+}
+
 int stream_open_ended(uv_loop_t *loop, int dir_fd, struct stream **ret, struct err *err)
 {
-	CLEANUP(stream_unrefp) struct stream *s = stream_new(false);
+	CLEANUP(stream_unrefp) struct stream *s = stream_new_ended();
 
 	(void)loop; /* nothing is awaited */
-	s->has_ended = true;
-	s->is_drained = true;
 	int r = open_files(s, dir_fd, err);
 	if (r < 0)
 		return r;

@@ -55,12 +55,28 @@ struct stream_options {
 	void *ctx; /* must live until stream_end(), or until the stream is gone */
 };
 
+/* The files of a stream; -1 for one that is not there. */
+struct stream_files {
+	int dir_fd;
+	int index_fd;
+	int spool_fds[3]; /* stdout, stderr, events */
+};
+
+#define STREAM_FILES_NONE ((struct stream_files){ -1, -1, { -1, -1, -1 } })
+
+/* Close them, as far as they are there. */
+void stream_files_close(struct stream_files *files);
+
 /* Open the stream in the directory `dir_fd` (borrowed for the call), making the files or
  * continuing with those of a predecessor: what is in the spools and not in the index is
  * indexed now, and a damaged end of the index is cut off. -EBADMSG when a file is not one of
  * ours. There must be only one at a time. */
 int stream_open(uv_loop_t *loop, int dir_fd, const struct stream_options *options,
 	struct stream **ret, struct err *err);
+
+/* The same in files that are open and empty, which are taken, also when it fails. */
+int stream_open_in(uv_loop_t *loop, struct stream_files *files,
+	const struct stream_options *options, struct stream **ret, struct err *err);
 
 /* One that is over, for replay only: nothing is written. -ENOENT when it was removed. */
 int stream_open_ended(uv_loop_t *loop, int dir_fd, struct stream **ret, struct err *err);
@@ -116,6 +132,28 @@ struct stream_part {
 };
 int stream_read_part(struct stream *s, const struct stream_part *part, char **ret, size_t *ret_size,
 	uint64_t *ret_total);
+
+/* --- short streams, stream_pack.c --- */
+
+/* Most runs print little. The stream of one that is over is then a text of at most
+ * STREAM_PACKED_MAX characters, kept by whoever keeps the rest of what is known of the run, and
+ * its files, whose making would cost more than all else, serve another. */
+#define STREAM_PACKED_MAX 1500u
+
+/* All frames of a stream that has ended; the caller frees the text. -EFBIG when they are too
+ * many, -EIO when something of them was lost. */
+int stream_pack(struct stream *s, char **ret);
+
+/* Can it be, even with one more event of STREAM_LAST_EVENT bytes? */
+#define STREAM_LAST_EVENT 256u
+bool stream_is_short(const struct stream *s);
+
+/* For replay. -EBADMSG when it is not such a text. */
+int stream_open_packed(const char *text, struct stream **ret, struct err *err);
+
+/* Empty the files of a stream that is over, and hand them over. False when somebody else still
+ * reads it, or that fails; else it can only be unref'd any more. */
+bool stream_take_files(struct stream *s, struct stream_files *ret);
 
 /* --- subscribers --- */
 

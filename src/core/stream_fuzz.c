@@ -10,15 +10,18 @@
 #include <string.h>
 #include <uv.h>
 
+#include "base/base64.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/shared.h"
+#include "base/str.h"
 #include "core/index.h"
 #include "lib/scratch.h"
 
 enum {
 	IS_RAW = 1,      /* the input is the index */
 	IS_WRITABLE = 2, /* recover it, else only read it */
+	IS_PACKED = 4,   /* the input is what a packed stream holds */
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -97,6 +100,18 @@ static uint64_t visit(uv_loop_t *loop, int dir_fd, bool is_writable)
 	return last;
 }
 
+static void visit_packed(const uint8_t *data, size_t size)
+{
+	AUTO_FREE char *text = xcalloc(1, BASE64_TEXT_SIZE(size));
+	struct stream *s = NULL;
+
+	(void)base64_encode(data, size, text);
+	if (stream_open_packed(text, &s, NULL) < 0)
+		return;
+	replay(s);
+	stream_unref(s);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const char *const spools[] = { "stdout", "stderr", "events" };
@@ -105,6 +120,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	unsigned mode = size ? data[0] : 0;
 
 	log_set_level(LOG_LEVEL_ERROR);
+	if (mode & IS_PACKED) {
+		visit_packed(data + 1, size - 1);
+		return 0;
+	}
 	insist(uv_loop_init(&loop) == 0);
 	for (size_t i = 0; i < ARRAY_SIZE(spools); i++)
 		write_file(dir.fd, spools[i], data, size);

@@ -78,6 +78,10 @@ struct stream {
 /* The file that has the data of such frames. */
 struct spool *stream_spool(struct stream *s, enum frame_kind kind);
 
+/* One for replay, without files yet; and files that are open, as far as they are taken. */
+struct stream *stream_new_ended(void);
+int stream_adopt_files(struct stream *s, struct stream_files *files, struct err *err);
+
 /* Write `n` <= INDEX_BLOCK records as the next frames and show them to cursors, which are
  * woken when the stream settles. On failure there is no frame more than before. */
 int stream_append(struct stream *s, const struct index_record *records, size_t n);

@@ -136,6 +136,7 @@ static void clear_run(struct sweep *w, struct store_batch *b, const struct run_r
 	}
 	struct run_row cleared = *row; /* borrowed texts */
 	cleared.artifact_bytes = 0;
+	cleared.frames = NULL;
 	cleared.expires_sec = (int64_t)((uint64_t)row->created_ns / 1000000000 + keep);
 	store_batch_put(b, &run_table, &cleared);
 }

@@ -61,7 +61,7 @@ static void make_old(struct sample *m, const char *id, uint64_t age_sec, bool is
 	quota_count_end(b, &row);
 	store_commit(b, on_stored, &n);
 	SAMPLE_UNTIL(m, n == 1);
-	CHECK_EQ(service_open_run_dir(m->service, "alice", id, true, &dir), 0);
+	CHECK_EQ(run_dir_open(m->service, "alice", id, true, &dir), 0);
 	scratch_write(dir, "stdout", "text");
 }
 
@@ -69,7 +69,7 @@ static bool has_dir(struct sample *m, const char *id)
 {
 	AUTO_FD dir = -1;
 
-	return service_open_run_dir(m->service, "alice", id, false, &dir) == 0;
+	return run_dir_open(m->service, "alice", id, false, &dir) == 0;
 }
 
 static void on_usage(void *ctx, int r, const void *row)

@@ -45,9 +45,16 @@ static int add_session_name(sqlite3 *db)
 		db, "ALTER TABLE sandbox_sessions ADD COLUMN name TEXT", NULL, NULL, NULL);
 }
 
+static int add_run_frames(sqlite3 *db)
+{
+	return sqlite3_exec(
+		db, "ALTER TABLE sandbox_runs ADD COLUMN frames TEXT", NULL, NULL, NULL);
+}
+
 migrate_step *const migrate_steps[] = {
 	create_tables,
 	add_session_name,
+	add_run_frames,
 };
 const size_t migrate_n_steps = ARRAY_SIZE(migrate_steps);
 

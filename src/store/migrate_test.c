@@ -138,7 +138,9 @@ static int make_version_1(sqlite3 *db)
 {
 	int code = migrate_steps[0](db);
 
-	return code == SQLITE_OK ? sqlite3_exec(db, "ALTER TABLE sandbox_sessions DROP COLUMN name",
+	return code == SQLITE_OK ? sqlite3_exec(db,
+					   "ALTER TABLE sandbox_sessions DROP COLUMN name;"
+					   "ALTER TABLE sandbox_runs DROP COLUMN frames",
 					   NULL, NULL, NULL)
 				 : code;
 }

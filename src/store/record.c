@@ -49,6 +49,7 @@ static const struct column run_columns[] = {
 	TEXT(run_row, source),
 	TEXT(run_row, trace_id),
 	TEXT(run_row, approval),
+	TEXT(run_row, frames),
 	INT(run_row, exit_code),
 	INT(run_row, signal),
 	INT(run_row, created_ns),

@@ -37,6 +37,7 @@ struct run_row {
 	char *source;  /* the door it came in by: "rest" */
 	char *trace_id;
 	char *approval; /* NULL, "required", "approved", "denied" */
+	char *frames;   /* of one that is over and printed little: all of its stream */
 	int64_t exit_code;
 	int64_t signal;
 	int64_t created_ns;
