@@ -167,6 +167,7 @@ void task_start(struct task *t)
 		.source = "mcp",
 		.trace_id = t->call->trace_id[0] ? t->call->trace_id : NULL,
 		.lists = t->lists,
+		.waits = true,
 	};
 	json_decref(TAKE(t->body));
 	run_create(call_service(t->call), &wish, on_created, on_replayed, t);
