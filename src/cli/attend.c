@@ -110,15 +110,15 @@ static int start_and_connect(struct attend *a, char **ret_url, struct err *err)
 
 		if (fd >= 0)
 			return fd;
-		if (has_ended(a) && !is_in_use(a, err))
+		/* Asked once a turn: one that ends during the pause has not been heard yet. */
+		bool ended = has_ended(a);
+		if (ended && !is_in_use(a, err))
 			return -EIO;
 		if (clock_monotonic_ns() >= until)
 			return err_set(err, -ETIMEDOUT, "the server is not ready in time");
-		(void)usleep(PAUSE_US);
-		if (has_ended(a)) {
-			(void)usleep(25 * PAUSE_US);
+		(void)usleep(ended ? 25 * PAUSE_US : PAUSE_US);
+		if (ended)
 			r = start(a, err);
-		}
 	}
 	return r;
 }
