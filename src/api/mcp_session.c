@@ -238,9 +238,11 @@ static void hear(
 	struct rpc_message m;
 	struct rpc_fault fault;
 
-	if (rpc_parse(json, &m, &fault) < 0)
+	bool is_wrong = rpc_parse(json, &m, &fault) < 0;
+
+	if (is_wrong && post) /* which counts it */
 		take_answer(post, rpc_error(m.id, fault.code, fault.text, NULL));
-	else
+	else if (!is_wrong)
 		mcp_peer_hear(s->peer, &m, m.kind == RPC_REQUEST ? post : NULL, trace_id);
 }
 

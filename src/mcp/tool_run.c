@@ -23,6 +23,7 @@
 #include "mcp/resources.h"
 #include "mcp/task.h"
 #include "mcp/tool.h"
+#include "mcp/tool_kernel.h"
 
 /* What code is called in tracebacks. */
 #define CODE_NAME "<code>"
@@ -289,7 +290,11 @@ static void start_python(struct call *c, const json_t *arguments)
 
 static void run_python(struct call *c, const json_t *arguments)
 {
-	if (!is_refused(c, arguments))
+	if (is_refused(c, arguments))
+		return;
+	if (json_is_true(json_object_get(arguments, "kernel")))
+		tool_kernel_run(c, arguments);
+	else
 		start_python(c, arguments);
 }
 
@@ -403,7 +408,12 @@ static void sandbox_run(struct call *c, const json_t *arguments)
 	"\"duration_ms\":{\"type\":\"integer\"},\"session_id\":{\"type\":\"string\"}"
 #define CODE_OUTPUT                                                                                \
 	"{" SCHEMA_DIALECT ",\"type\":\"object\",\"properties\":{" OUTCOME ","                     \
-	"\"traceback\":{\"type\":[\"string\",\"null\"]}," ARTIFACTS_SCHEMA "},"                    \
+	"\"traceback\":{\"type\":[\"string\",\"null\"]},"                                          \
+	"\"result\":{\"type\":[\"string\",\"null\"],\"description\":"                              \
+	"\"of a kernel: the last expression\"},"                                                   \
+	"\"execution_count\":{\"type\":\"integer\"},"                                              \
+	"\"fresh\":{\"type\":[\"string\",\"null\"],\"description\":"                               \
+	"\"of a kernel: why variables of before are not there\"}," ARTIFACTS_SCHEMA "},"           \
 	"\"required\":[\"run_id\",\"exit_code\",\"stdout\",\"stderr\",\"traceback\","              \
 	"\"truncated\",\"artifacts\"]}"
 #define EXECUTES                                                                                   \
@@ -416,7 +426,8 @@ const struct mcp_tool tool_run_python = {
 	.description =
 		"Run Python code in a sandbox and get stdout, stderr, exit_code, the whole "
 		"traceback and the files in /mnt/data (the working directory). Files stay for the "
-		"next call with the same session_id; variables do not, so import and load again. "
+		"next call with the same session_id; variables only with kernel: true, which also "
+		"shows the last expression and figures of matplotlib, as a notebook does. "
 		"There is no network. Save plots to files, such as plt.savefig('plot.png'), and look "
 		"at them with read_artifact. When it fails, artifacts is empty: read the traceback, "
 		"correct the code, and call again.",
@@ -424,7 +435,12 @@ const struct mcp_tool tool_run_python = {
 		"{" SCHEMA_DIALECT ",\"type\":\"object\",\"additionalProperties\":false,"
 		"\"required\":[\"session_id\",\"code\"],\"properties\":{" SCHEMA_SESSION_ID ","
 		"\"code\":{\"type\":\"string\",\"description\":\"Python source\"}," LIMITS "," ENV
-		"}}",
+		","
+		"\"kernel\":{\"type\":\"boolean\",\"default\":false,\"description\":"
+		"\"Use the interpreter that the session keeps, with the variables of the calls "
+		"before.\"},"
+		"\"restart\":{\"type\":\"boolean\",\"default\":false,\"description\":"
+		"\"With kernel: begin with a fresh interpreter.\"}}}",
 	.output_schema = CODE_OUTPUT,
 	.annotations = EXECUTES,
 	.run = run_python,

@@ -35,8 +35,8 @@ TEST(requests_notifications_and_responses_are_told_apart)
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		AUTO_JSON *json = NULL;
-		struct rpc_message m;
-		struct rpc_fault f;
+		struct rpc_message m = { 0 };
+		struct rpc_fault f = { 0 };
 
 		CHECK_EQ(parse(rows[i].text, &json, &m, &f), 0);
 		CHECK_EQ(m.kind, rows[i].kind);
@@ -89,7 +89,7 @@ TEST(what_is_no_message_is_refused_with_its_id)
 TEST(names_ids_batches_and_depth_have_limits)
 {
 	struct rpc_fault f = { 0 };
-	struct rpc_message m;
+	struct rpc_message m = { 0 };
 	char text[2048];
 
 	for (int over = 0; over <= 1; over++) {
@@ -134,8 +134,8 @@ TEST(what_is_written_can_be_read)
 		RPC_REQUEST, RPC_NOTIFICATION };
 
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
-		struct rpc_message m;
-		struct rpc_fault f;
+		struct rpc_message m = { 0 };
+		struct rpc_fault f = { 0 };
 
 		CHECK_EQ(rpc_parse(json_array_get(list, i), &m, &f), 0);
 		CHECK_EQ(m.kind, kinds[i]);

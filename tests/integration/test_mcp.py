@@ -697,3 +697,47 @@ def test_the_server_ends_while_a_call_waits(server):
     assert server.process.wait(30) == 0
     server.start()
     assert server.get("/runs", params={"phase": "running"}).json()["items"]
+
+
+# --- with a kernel ---
+
+@once
+def test_a_kernel_keeps_variables_and_shows_the_last_expression(client):
+    got = client.good("run_python", session_id="s", code="x = 20\nprint('a')\nx + 1", kernel=True)
+    assert (got["stdout"], got["result"], got["exit_code"]) == ("a\n", "21", 0)
+    assert got["fresh"] == "first_use" and got["execution_count"] == 1
+    got = client.good("run_python", session_id="s", code="open('f','w').write('1'); x", kernel=True)
+    assert got["result"] == "20" and got["fresh"] is None
+    assert [a["filename"] for a in got["artifacts"]] == ["f"]
+    result = client.call("run_python", session_id="s", code="1/0", kernel=True)
+    got = result["structuredContent"]
+    assert result["isError"] and got["exit_code"] == 1 and got["artifacts"] == []
+    assert got["traceback"].strip().endswith("ZeroDivisionError: division by zero")
+    got = client.good("run_python", session_id="s", code="'x' in dir()", kernel=True, restart=True)
+    assert got["result"] == "False" and got["fresh"] == "restarted"
+
+
+@once
+def test_a_kernel_that_is_late_keeps_its_variables_and_one_that_dies_says_so(client):
+    client.good("run_python", session_id="s", code="x = 1", kernel=True)
+    result = client.call("run_python", session_id="s", code="import time; time.sleep(30)",
+                         kernel=True, limits={"seconds": 0.5})
+    assert result["isError"]
+    assert result["structuredContent"]["reason_code"] == "execution_timeout"
+    assert client.good("run_python", session_id="s", code="x", kernel=True)["result"] == "1"
+    result = client.call("run_python", session_id="s", code="import os; os._exit(3)", kernel=True)
+    assert result["isError"] and "variables are lost" in result["structuredContent"]["message"]
+    got = client.good("run_python", session_id="s", code="'x' in dir()", kernel=True)
+    assert got["result"] == "False" and got["fresh"].startswith("died")
+
+
+@once
+def test_long_output_of_a_kernel_keeps_its_ends(make_server):
+    client = Client(make_server(SANDBOX_MCP_MAX_OUTPUT_BYTES=256))
+    for size in (256, 257, 70000, 300000):
+        got = client.good("run_python", session_id="s", kernel=True,
+                          code=f"print('a' * {size - 2} + 'z', end='\\n')")
+        assert got["truncated"] is (size > 256)
+        assert got["stdout"].startswith("aa") and got["stdout"].endswith("z\n")
+        if size > 256:
+            assert f" of {size} bytes are not shown here" in got["stdout"]

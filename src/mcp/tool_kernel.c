@@ -1,0 +1,243 @@
+#include "mcp/tool_kernel.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base64.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "core/kernel.h"
+#include "core/problem.h"
+#include "core/service.h"
+#include "core/session.h"
+#include "mcp/artifacts.h"
+#include "mcp/call.h"
+#include "mcp/mcp_peer.h"
+#include "mcp/output.h"
+#include "mcp/resources.h"
+#include "mcp/tool.h"
+
+struct kernel_job {
+	struct call *call; /* NULL: nobody waits any more */
+	char session_id[UUID_SIZE + 1];
+	json_t *code;
+	json_t *env;
+	uint64_t timeout_ms;
+	bool restarts;
+};
+
+static void job_free(struct kernel_job *j)
+{
+	json_decref(j->code);
+	json_decref(j->env);
+	free(j);
+}
+
+/* --- the answer --- */
+
+static void set(json_t *o, const char *name, json_t *value)
+{
+	(void)json_object_set_new(o, name, value);
+}
+
+/* What was printed, as far as it was kept, within `max` bytes. */
+static json_t *text_of(struct excerpt *e, size_t max, bool *is_cut)
+{
+	const char *end = excerpt_end(e);
+	size_t kept = e->n_head + e->n_ring;
+	size_t n_head = e->n_head < max / 2 ? e->n_head : max / 2;
+	size_t n_end = e->n_ring < max / 2 ? e->n_ring : max / 2;
+
+	if (e->total > kept || kept > max) {
+		*is_cut = true;
+		if (e->n_ring == 0) /* all of it is in the head */
+			return output_join(
+				e->head, n_head, e->head + e->n_head - max / 2, max / 2, e->total);
+		return output_join(e->head, n_head, end + e->n_ring - n_end, n_end, e->total);
+	}
+	AUTO_FREE char *text = xcalloc(1, kept + 1);
+	if (e->n_head > 0)
+		memcpy(text, e->head, e->n_head);
+	if (e->n_ring > 0)
+		memcpy(text + e->n_head, end, e->n_ring);
+	return output_text(text, kept);
+}
+
+/* In the words of the other way to run code. */
+static const char *reason_of(const struct kernel_result *r)
+{
+	static const char *const reasons[] = {
+		[KERNEL_OK] = "exit_code_0",
+		[KERNEL_ERROR] = "nonzero_exit",
+		[KERNEL_INTERRUPTED] = "canceled_by_user",
+		[KERNEL_DIED] = "infrastructure_error",
+	};
+
+	if (r->was_late)
+		return "execution_timeout";
+	return r->reason_code ? r->reason_code : reasons[r->outcome];
+}
+
+static json_t *message_of(const struct kernel_result *r)
+{
+	char text[512];
+
+	if (r->outcome == KERNEL_DIED)
+		(void)snprintf(text, sizeof(text),
+			"the interpreter ended (%s%s%s): all variables are lost, and the next call "
+			"begins with a fresh one; files are kept",
+			reason_of(r), r->message ? ": " : "", r->message ? r->message : "");
+	else if (r->outcome == KERNEL_INTERRUPTED)
+		(void)snprintf(text, sizeof(text), "%s; variables are kept",
+			r->was_late ? "it took too long and was interrupted: do less, or ask for "
+				      "more limits.seconds"
+				    : "it was interrupted");
+	else
+		return json_null();
+	return output_text(text, strlen(text));
+}
+
+/* Why variables of before are not there; null when they are. */
+static json_t *fresh_of(const struct kernel_result *r)
+{
+	char text[200];
+	bool has_reason = r->fresh == KERNEL_AFTER_DEATH && r->fresh_reason;
+
+	if (r->fresh == KERNEL_KEPT)
+		return json_null();
+	(void)snprintf(text, sizeof(text), "%s%s%s", kernel_fresh_name(r->fresh),
+		has_reason ? ": " : "", has_reason ? r->fresh_reason : "");
+	return output_text(text, strlen(text));
+}
+
+static json_t *text_or_null(const struct kernel_text *t)
+{
+	return t->data ? output_text(t->data, t->size) : json_null();
+}
+
+static json_t *outcome_of(const struct call *c, struct kernel_result *r)
+{
+	size_t max = (size_t)call_service(c)->settings->mcp_max_output_bytes;
+	bool is_cut = false;
+	json_t *o = json_object();
+
+	set(o, "run_id", json_string(r->run_id));
+	set(o, "exit_code",
+		r->outcome <= KERNEL_ERROR ? json_integer(r->outcome == KERNEL_ERROR)
+					   : json_null());
+	set(o, "stdout", text_of(&r->out, max, &is_cut));
+	set(o, "stderr", text_of(&r->err, max, &is_cut));
+	set(o, "truncated", json_boolean(is_cut));
+	set(o, "reason_code", json_string(reason_of(r)));
+	set(o, "message", message_of(r));
+	set(o, "traceback", text_or_null(&r->reply.traceback));
+	set(o, "result", text_or_null(&r->reply.result));
+	set(o, "execution_count", json_integer(r->execution_count));
+	set(o, "fresh", fresh_of(r));
+	return o;
+}
+
+static void add_images(json_t *content, const struct kernel_reply *reply)
+{
+	for (size_t i = 0; i < reply->n_images; i++) {
+		const struct kernel_image *image = &reply->images[i];
+		AUTO_FREE char *text = xcalloc(1, BASE64_TEXT_SIZE(image->size));
+
+		(void)base64_encode(image->data, image->size, text);
+		(void)json_array_append_new(
+			content, json_pack("{s:s,s:s,s:s}", "type", "image", "data", text,
+					 "mimeType", "image/png"));
+	}
+}
+
+static void finish(struct kernel_job *j, struct kernel_result *r)
+{
+	struct call *c = j->call;
+	const struct session *session = session_find(call_service(c), j->session_id, NULL);
+	bool is_good = r->outcome == KERNEL_OK;
+	bool has_files = session && r->reply.has_listing;
+	json_t *o = outcome_of(c, r);
+
+	set(o, "session_id", json_string(session ? session_shown_id(session) : ""));
+	artifacts_set(c, session, is_good && has_files ? &r->reply.listing : NULL, o);
+	AUTO_FREE char *text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(12));
+	json_t *content = json_pack("[o]", call_text(text ? text : ""));
+	add_images(content, &r->reply);
+	if (session)
+		artifacts_add_links(content, session, json_object_get(o, "artifacts"));
+	if (has_files)
+		resources_tell(c, session, &r->reply.listing);
+	call_finish_tool(c, content, o, !is_good);
+}
+
+static void on_done(void *ctx, struct kernel_result *result, struct problem *problem)
+{
+	struct kernel_job *j = ctx;
+
+	if (j->call) {
+		j->call->cancel = NULL;
+		j->call->abandon = NULL;
+		if (result)
+			finish(j, result);
+		else
+			call_refuse_tool(j->call, problem);
+	}
+	job_free(j);
+}
+
+/* --- asking for it --- */
+
+static void cancel(struct call *c)
+{
+	struct kernel_job *j = c->work;
+	struct session *session = session_find(call_service(c), j->session_id, NULL);
+
+	if (session)
+		kernel_cancel(session, j);
+}
+
+static void abandon(struct call *c)
+{
+	struct kernel_job *j = c->work;
+
+	j->call = NULL;
+	call_fail_tool(c, "shutting_down: the server ends, and with it the interpreter");
+}
+
+static void on_session(struct call *c, struct session *session)
+{
+	struct kernel_job *j = c->work;
+	struct kernel_wish wish = {
+		.code = json_string_value(j->code),
+		.size = json_string_length(j->code),
+		.timeout_ms = j->timeout_ms,
+		.env = j->env,
+	};
+
+	if (!session) {
+		job_free(j);
+		return;
+	}
+	memcpy(j->session_id, session->row.id, sizeof(j->session_id));
+	c->cancel = cancel;
+	c->abandon = abandon;
+	if (j->restarts)
+		(void)kernel_restart(session);
+	kernel_execute(session, &wish, on_done, j);
+}
+
+void tool_kernel_run(struct call *c, const json_t *arguments)
+{
+	struct kernel_job *j = xnew(struct kernel_job);
+	const json_t *limits = json_object_get(arguments, "limits");
+	const json_t *seconds = json_object_get(limits, "seconds");
+
+	j->call = c;
+	j->code = json_incref(json_object_get(arguments, "code"));
+	j->env = json_incref(json_object_get(arguments, "env"));
+	j->timeout_ms = (uint64_t)(json_number_value(seconds) * 1000);
+	j->restarts = json_is_true(json_object_get(arguments, "restart"));
+	c->work = j;
+	tool_obtain_session(c, arguments, on_session);
+}
