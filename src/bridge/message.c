@@ -47,14 +47,24 @@ static int look_at(const json_t *json, struct message *m, struct err *err)
 	return 0;
 }
 
+/* What we do not take may still be JSON with an id, whose sender waits for an answer. */
+static json_t *find_id(const char *text, size_t size)
+{
+	AUTO_JSON *json = json_loadb(text, size, JSON_ALLOW_NUL, NULL);
+
+	return id_of(json);
+}
+
 int message_parse(const char *text, size_t size, struct message *ret, struct err *err)
 {
 	AUTO_JSON *json = NULL;
 	struct message m = { 0 };
 	int r = json_read(text, size, &json, err);
 
-	if (r < 0)
+	if (r < 0) {
+		ret->id = find_id(text, size);
 		return r;
+	}
 	r = look_at(json, &m, err);
 	*ret = m;
 	return r;

@@ -30,6 +30,7 @@ TEST(messages_are_told_apart)
 		{ "[]", -EINVAL, 0, false },
 		{ "7", -EINVAL, 0, false },
 		{ "{", -EBADMSG, 0, false },
+		{ "{\"id\":1,\"method\":\"a\\u0000\"}", -EBADMSG, 0, true },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
