@@ -39,6 +39,8 @@ def _main():
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, errors="backslashreplace")
     os.environ.setdefault("MPLBACKEND", "Agg")
+    os.environ.setdefault("MPLCONFIGDIR", "/tmp/.matplotlib")  # not among the user's files
+    os.environ.setdefault("XDG_CACHE_HOME", "/tmp/.cache")
     warnings.filterwarnings("ignore", message=".*non-interactive.*cannot be shown")
 
     def read(size):

@@ -1,0 +1,204 @@
+"""Variables that persist: run_python with kernel, over MCP, in real boxes."""
+import base64
+import subprocess
+import threading
+
+import pytest
+
+from jar import SLOWER, eventually
+from server import BASE, make_server, server, users  # noqa: F401 (fixtures)
+from test_mcp import Client
+
+once = pytest.mark.once
+
+
+class Kernel:
+    """The interpreter of one session."""
+
+    def __init__(self, server, name="k"):
+        self.client, self.name = Client(server), name
+
+    def ask(self, code, **more):
+        result = self.client.call("run_python", session_id=self.name, code=code, kernel=True,
+                                  **more)
+        assert "structuredContent" in result, result
+        assert result["isError"] == (result["structuredContent"]["exit_code"] != 0)
+        return result
+
+    def run(self, code, **more):
+        return self.ask(code, **more)["structuredContent"]
+
+
+@pytest.fixture
+def kernel(server):
+    return Kernel(server)
+
+
+def test_variables_and_files_persist(kernel):
+    first = kernel.run("import json\nx = [1, 2]\nprint('made')")
+    assert first["stdout"] == "made\n" and first["result"] is None and first["exit_code"] == 0
+    assert first["execution_count"] == 1 and first["fresh"] == "first_use"
+    assert first["reason_code"] == "exit_code_0"
+    second = kernel.run("x.append(3)\nopen('a.txt', 'w').write('hello')\njson.dumps(x)")
+    assert second["result"] == "'[1, 2, 3]'" and second["fresh"] is None and second["execution_count"] == 2
+    assert second["run_id"] == first["run_id"]
+    assert [a["path"] for a in second["artifacts"]] == ["/mnt/data/a.txt"]
+    assert kernel.run("_")["result"] == "'[1, 2, 3]'"
+    plain = kernel.client.good("run_python", session_id="k", code="print(open('a.txt').read())")
+    assert plain["stdout"] == "hello\n"  # another box, the same files
+    assert kernel.run("open('/mnt/data/a.txt').read()")["result"] == "'hello'"
+
+
+def test_what_is_printed_is_all_there(kernel):
+    it = kernel.run("import os, sys\nos.system('echo child')\nos.write(1, b'raw \\xff\\n')\n"
+                    "print('error', file=sys.stderr)\nos.write(2, b'low\\n');")
+    assert it["stdout"] == "child\nraw \ufffd\n" and it["stderr"] == "error\nlow\n"
+    flood = kernel.run("for i in range(300000): print('line', i)")
+    assert flood["truncated"] and flood["stdout"].startswith("line 0\n")
+    assert flood["stdout"].endswith("line 299999\n") and "bytes are not shown" in flood["stdout"]
+    huge = kernel.run("'x' * 5_000_000")
+    assert huge["exit_code"] == 0 and "left out" in huge["result"]
+    kernel.run("import threading\nt = threading.Timer(0.1, print, ('late',)); t.start()")
+    assert kernel.run("t.join()")["stdout"] == "late\n"
+
+
+@pytest.mark.parametrize("code, error, words", [
+    ("def f():\n    return 1 / 0\nf()", "ZeroDivisionError", "return 1 / 0"),
+    ("x ===", "SyntaxError", "x ==="), ("input()", "EOFError", "EOF"),
+    ("import sys; sys.exit(4)", "SystemExit", "4"),
+    ("class A:\n    def __repr__(self): raise KeyError('no')\nA()", "KeyError", "__repr__"),
+    ("import socket; socket.create_connection(('1.1.1.1', 80), 1)", "OSError", "socket"),
+    ("raise ValueError('\\udcff \\0')", "ValueError", "ValueError")])
+@once
+def test_errors_keep_the_interpreter(kernel, code, error, words):
+    kernel.run("kept = 1")
+    it = kernel.run(code)
+    assert it["exit_code"] == 1 and it["reason_code"] == "nonzero_exit"
+    assert error in it["traceback"] and words in it["traceback"] and it["artifacts"] == []
+    assert "kernel_driver" not in it["traceback"] and "run_cell" not in it["traceback"]
+    assert kernel.run("kept")["result"] == "1"
+
+
+def test_a_figure_is_returned_without_being_saved(kernel):
+    if subprocess.run(["/usr/bin/python3", "-c", "import matplotlib"], check=False,
+                      capture_output=True).returncode != 0:
+        pytest.skip("the host has no python3-matplotlib")
+    result = kernel.ask("import matplotlib.pyplot as plt\nplt.plot([1, 2, 3])\nplt.show()",
+                        limits={"seconds": 60 * SLOWER})
+    it = result["structuredContent"]
+    assert it["exit_code"] == 0 and it["artifacts"] == [] and "cannot" not in it["stderr"], it
+    (image,) = [c for c in result["content"] if c["type"] == "image"]
+    assert image["mimeType"] == "image/png"
+    assert base64.b64decode(image["data"]).startswith(b"\x89PNG\r\n\x1a\n")
+    assert all(c["type"] != "image" for c in kernel.ask("1")["content"])  # it was closed
+
+
+def test_time_that_is_over(kernel):
+    kernel.run("x = 1")
+    late = kernel.run("import time\nprint('before')\ntime.sleep(100)", limits={"seconds": 0.3})
+    assert late["exit_code"] is None and late["stdout"] == "before\n"
+    assert late["reason_code"] == "execution_timeout" and "kept" in late["message"]
+    assert kernel.run("x")["result"] == "1"
+    dead = kernel.run("import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+                      "while True: pass", limits={"seconds": 0.3})
+    assert "lost" in dead["message"] and dead["reason_code"] == "execution_timeout"
+    fresh = kernel.run("'x' in globals()")
+    assert fresh["result"] == "False" and fresh["fresh"] == "died: execution_timeout"
+
+
+@pytest.mark.parametrize("code, reason", [
+    ("import os; os._exit(3)", "nonzero_exit"), ("import os; os._exit(0)", "exit_code_0"),
+    ("import ctypes; ctypes.string_at(0)", "signaled"),
+    ("import os; os.kill(os.getpid(), 9)", "signaled"),
+    ("import os\nfor fd in range(3, 200):\n    try: os.write(fd, b'nonsense')\n"
+     "    except OSError: pass\nimport time; time.sleep(60)", "protocol_error")])
+def test_what_kills_it_is_said(kernel, code, reason):
+    kernel.run("x = 1")
+    dead = kernel.run("print('last words', flush=True)\n" + code)
+    assert dead["reason_code"] == reason and "lost" in dead["message"]
+    assert dead["exit_code"] is None and dead["stdout"] == "last words\n"
+    fresh = kernel.run("'x' in globals()")
+    assert fresh["result"] == "False" and fresh["execution_count"] == 1
+    assert fresh["fresh"] == "died: " + reason
+
+
+@once
+def test_memory_has_an_end(server, kernel):
+    enforced = kernel.client.good("run_python", session_id="k", code="1")
+    run = server.client().get(f"{server.url}{BASE}/runs/{enforced['run_id']}").json()
+    if "memory" not in run["resource_usage"]["enforced"]:
+        pytest.skip("memory is not limited on this host")
+    dead = kernel.run("l = []\nwhile True: l.append(bytearray(b'x') * (16 << 20))")
+    assert dead["reason_code"] == "oom_killed" and "lost" in dead["message"]
+    assert kernel.run("1")["fresh"] == "died: oom_killed"
+
+
+def test_a_fork_of_it_says_nothing(kernel):
+    it = kernel.run("import os\npid = os.fork()\nif pid: os.waitpid(pid, 0)\n7")
+    assert it["result"] == "7" and kernel.run("8")["result"] == "8"
+
+
+def test_a_canceled_call_is_an_interrupt(kernel):
+    kernel.run("x = 5")
+    client = kernel.client
+    body = client.message("tools/call", {"name": "run_python", "arguments": {
+        "session_id": "k", "kernel": True, "code": "open('on', 'w')\nwhile True: pass"}})
+    worker = threading.Thread(target=lambda: client.send(body), daemon=True)
+    worker.start()
+    other = Client(kernel.client.server)
+    eventually(lambda: "on" in other.good(
+        "run_python", session_id="k", code="import os; print(os.listdir())")["stdout"], 20)
+    assert client.post("notifications/cancelled", {"requestId": body["id"]},
+                       notify=True).status_code == 202
+    it = kernel.run("x")
+    assert it["result"] == "5" and it["fresh"] is None
+
+
+def test_sessions_share_nothing_and_a_restart_is_fresh(server, kernel):
+    kernel.run("x = 1")
+    other = Kernel(server, "other")
+    assert other.run("'x' in globals()")["result"] == "False"
+    it = kernel.run("'x' in globals()", restart=True)
+    assert it["result"] == "False" and it["fresh"] == "restarted"
+    assert other.run("2")["fresh"] is None
+
+
+@once
+def test_it_is_a_run_like_any_other_and_ends_with_its_session(server, kernel):
+    run_id = kernel.run("1")["run_id"]
+    api = server.client()
+    run = api.get(f"{server.url}{BASE}/runs/{run_id}").json()
+    assert run["phase"] == "running" and run["labels"] == {"kernel": "python"}
+    assert api.delete(f"{server.url}{BASE}/sessions/{run['session_id']}").status_code == 200
+    run = api.get(f"{server.url}{BASE}/runs/{run_id}").json()
+    assert run["phase"] == "killed" and run["reason_code"] == "canceled_by_user"
+    assert kernel.run("1")["fresh"] == "first_use"
+
+
+@once
+def test_many_at_once_are_one_after_the_other(kernel):
+    kernel.run("n = 0")
+    answers = []
+    threads = [threading.Thread(target=lambda: answers.append(
+        Client(kernel.client.server).good("run_python", session_id="k", kernel=True,
+                                          code="n += 1\nn")["result"])) for _ in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert sorted(answers) == [str(i) for i in range(1, 9)]
+
+
+@once
+def test_a_server_that_comes_back_has_ended_it_and_says_so(make_server):
+    server = make_server()
+    kernel = Kernel(server)
+    run_id = kernel.run("x = 1")["run_id"]
+    server.kill()
+    server.restart()
+    kernel = Kernel(server)
+    it = kernel.run("'x' in globals()")
+    assert it["result"] == "False" and it["fresh"] == "server_restarted"
+    api = server.client()
+    assert eventually(lambda: api.get(f"{server.url}{BASE}/runs/{run_id}").json()["phase"] in (
+        "killed", "failed"))
