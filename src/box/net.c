@@ -35,8 +35,9 @@ static const char *const shown[] = { "dev", "snmp", "snmp6", "netstat", "unix", 
 
 #define SETTLE_NS (NETS_SETTLE_MS * UINT64_C(1000000))
 
-/* Of that many namespaces at most the files stay open, so that the next look at them is cheap. */
-#define VIEWS_MAX 16u
+/* Of that many namespaces at most the files stay open, so that the next look at them is cheap. They
+ * are used in turn: if this were fewer than are about, each would be closed before it is next. */
+#define VIEWS_MAX NETS_MAX
 
 /* The files that show a namespace. Once open they show that one, wherever we are, and keep its
  * number from being given to another. */

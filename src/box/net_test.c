@@ -115,7 +115,7 @@ static size_t count_views(void)
 {
 	size_t n = fd_count_spare() / VIEW_FDS;
 
-	return n < 16 ? n : 16;
+	return n < NETS_MAX ? n : NETS_MAX;
 }
 
 static void give_and_take(void *ctx)
