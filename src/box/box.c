@@ -28,6 +28,7 @@
 #include "box/net.h"
 #include "box/profile.h"
 #include "box/root.h"
+#include "box/shrink.h"
 #include "box/user.h"
 #include "ipc/spec.h"
 
@@ -142,6 +143,8 @@ int box_host_init(struct box_host *host, const char *profile, size_t profile_siz
 	int r = profile_compile(profile ? profile : profile_default,
 		profile ? profile_size : profile_default_size, &host->filter, err);
 
+	if (r == 0)
+		(void)shrink_program(&host->filter);
 	/* One for all keepers and boxes of a user, by its name: one for each would soon be
 	 * more than a user may have, since the kernel is slow to let them go. */
 	if (r == 0)

@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "box/seccomp.h"
+#include "box/shrink.h"
 #include "lib/test.h"
 
 #define EPERM_ANSWER (SECCOMP_RET_ERRNO | EPERM)
@@ -61,6 +62,7 @@ static struct seccomp_program compile_shipped(void)
 
 	if (profile_compile(profile_default, profile_default_size, &p, &err) < 0)
 		fail_msg("%s", err.text);
+	CHECK(shrink_program(&p)); /* as it is loaded */
 	return p;
 }
 

@@ -16,6 +16,7 @@
 
 #include "base/err.h"
 #include "box/profile.h"
+#include "box/shrink.h"
 #include "lib/test.h"
 
 /* Numbers that may be younger than the headers are the same on all machines we know. */
@@ -181,7 +182,8 @@ static void load_shipped(void)
 	struct err err = { 0 };
 
 	if (profile_compile(profile_default, profile_default_size, &p, &err) < 0 ||
-		prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || seccomp_install(&p, &err) < 0) {
+		!shrink_program(&p) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+		seccomp_install(&p, &err) < 0) {
 		print_message("%s\n", err.text);
 		_exit(99);
 	}
