@@ -64,6 +64,7 @@ struct work {
 	struct job *job;   /* NULL when it is not about one */
 	bool is_answered;
 	bool is_canceled;
+	unsigned session; /* the one that it is part of, of those there were */
 	uint64_t due_ns;
 	uint64_t retry_ms;
 	unsigned n_tries;
@@ -91,6 +92,7 @@ struct bridge {
 	size_t opening_size;
 	bool was_acknowledged; /* the client said that it is initialized */
 	char session[ANSWER_TEXT_MAX];
+	unsigned n_sessions; /* that began or were lost; its streams are not the next one's */
 	char *version;
 	bool can_listen; /* the server has a stream of its own */
 	bool is_listening;
@@ -100,7 +102,8 @@ struct bridge {
 	int fault; /* of the client's side */
 };
 
-static void pump(struct bridge *b);
+static const char lost_answer[] =
+	"the server ended before it answered; what was asked for may have happened";
 
 static void job_free(struct job *j)
 {
@@ -125,6 +128,13 @@ static void job_fail(struct bridge *b, const struct job *j, const char *text)
 		log_warn("a message did not reach the server: %s", text);
 	else
 		say_error(b, j->m.id, MESSAGE_SERVER_ERROR, text);
+}
+
+/* ... and of this work, if it is still expected. */
+static void work_fail(const struct work *w, const char *text)
+{
+	if (w->job && !w->is_answered && !w->is_canceled)
+		job_fail(w->bridge, w->job, text);
 }
 
 /* --- connections --- */
@@ -252,6 +262,7 @@ static struct work *work_new(struct bridge *b, enum work_kind kind, struct job *
 	w->kind = kind;
 	w->job = j;
 	w->retry_ms = RETRY_MS;
+	w->session = b->n_sessions;
 	TAILQ_INSERT_TAIL(&b->works, w, link);
 	b->n_works++;
 	b->n_alone += is_alone(w);
@@ -264,7 +275,8 @@ static void work_free(struct work *w)
 
 	b->n_alone -= is_alone(w);
 	b->n_works--;
-	b->is_listening = b->is_listening && w->kind != WORK_LISTEN;
+	if (w->kind == WORK_LISTEN && w->session == b->n_sessions)
+		b->is_listening = false;
 	TAILQ_REMOVE(&b->works, w, link);
 	call_free(w->call);
 	job_free(w->job);
@@ -340,15 +352,22 @@ static void session_opened(struct work *w)
 	keep_version(b, w->call->text, w->call->text_size);
 	b->phase = PHASE_OPEN;
 	b->can_listen = true;
+	b->is_listening = false;
+	w->session = ++b->n_sessions;
 	if (w->job->is_ours)
 		acknowledge(b);
 	else
 		b->was_acknowledged = false;
 }
 
-/* The server does not know it any more. */
-static void session_lost(struct bridge *b)
+/* The server does not know the one of this work any more; there may be another one already. */
+static void session_lost(const struct work *w)
 {
+	struct bridge *b = w->bridge;
+
+	if (w->session != b->n_sessions)
+		return;
+	b->n_sessions++;
 	b->session[0] = '\0';
 	if (b->phase == PHASE_OPEN)
 		b->phase = PHASE_NEW;
@@ -383,7 +402,7 @@ static void repeat(struct work *w)
 	w->job = NULL;
 	w->kind = WORK_END; /* nothing to count any more */
 	j->is_again = true;
-	session_lost(b);
+	session_lost(w);
 	/* The new session is acknowledged by us. */
 	if (j->m.is_initialized)
 		job_free(j);
@@ -436,7 +455,7 @@ static bool finish_listen(struct work *w)
 	int status = w->call->answer.status;
 
 	if (status == 404)
-		session_lost(w->bridge);
+		session_lost(w);
 	else if (status != 200)
 		w->bridge->can_listen = false;
 	return status == 200;
@@ -507,9 +526,7 @@ static void work_broke(struct work *w, int code)
 		b->is_over = true;
 	if (w->job && w->job->m.is_initialize)
 		b->phase = PHASE_NEW;
-	if (w->job && !w->is_answered && !w->is_canceled)
-		job_fail(b, w->job,
-			"the server ended before it answered; what was asked for may have happened");
+	work_fail(w, lost_answer);
 	work_free(w);
 }
 
@@ -523,17 +540,27 @@ static void work_refused(struct work *w, const struct err *err)
 	if (w->kind == WORK_END)
 		b->is_over = true;
 	if (w->kind == WORK_LISTEN)
-		session_lost(b);
-	if (w->job)
-		job_fail(b, w->job, err->text);
+		session_lost(w);
+	work_fail(w, err->text);
 	work_free(w);
+}
+
+/* What it waits to hear more of was said in a session that is no more. */
+static bool is_stale(const struct work *w)
+{
+	return !w->call && w->kind != WORK_POST && w->session != w->bridge->n_sessions;
 }
 
 static void work_step(struct work *w)
 {
 	struct err err = { 0 };
-	int r = w->call ? 0 : work_begin(w, &err);
 
+	if (is_stale(w)) {
+		work_fail(w, lost_answer);
+		work_free(w);
+		return;
+	}
+	int r = w->call ? 0 : work_begin(w, &err);
 	if (r < 0) {
 		work_refused(w, &err);
 		return;

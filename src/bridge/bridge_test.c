@@ -15,6 +15,7 @@ static int n_opened; /* sessions */
 static int n_ended;
 static int n_posts;
 static bool forgets; /* the session, once */
+static int n_strays;  /* who wants the rest of a stream that another session had */
 static bool is_held; /* the answer to initialize comes only when nothing else can have come */
 
 static void reply(struct exchange *x, json_t *id, const char *what)
@@ -55,6 +56,12 @@ static void handle_post(struct exchange *x)
 		exchange_reply_json(x, 404, json_pack("{s:s}", "detail", "no such session"));
 	} else if (!id) {
 		exchange_reply_bytes(x, 202, NULL, NULL, 0);
+	} else if (streq(method, "cut")) {
+		static const char text[] =
+			"id: 1-1\nretry: 100\ndata: {\"method\":\"note\"}\n\n";
+
+		forgets = true;
+		exchange_reply_bytes(x, 200, "text/event-stream", text, strlen(text));
 	} else if (streq(method, "stream")) {
 		exchange_reply_bytes(x, 200, "text/event-stream",
 			"id: 1\ndata: {\"method\":\"note\"}\n\n"
@@ -73,6 +80,9 @@ static void handle_delete(struct exchange *x)
 
 static void handle_get(struct exchange *x)
 {
+	const char *session = exchange_header(x, "mcp-session-id");
+
+	n_strays += exchange_header(x, "last-event-id") && (!session || !streq(session, "s1"));
 	exchange_reply_bytes(x, 405, NULL, NULL, 0);
 }
 
@@ -104,7 +114,7 @@ static const char *carry(struct sample *s, const char *input, size_t line_max)
 	AUTO_FD out = memfd_create("out", MFD_CLOEXEC);
 	struct err err = { 0 };
 
-	n_opened = n_ended = n_posts = 0;
+	n_opened = n_ended = n_posts = n_strays = 0;
 	CHECK_EQ(fd_pipe(&read_fd, &write_fd), 0);
 	CHECK_EQ(fd_write_full(write_fd, input, strlen(input)), 0);
 	close_fdp(&write_fd);
@@ -164,6 +174,18 @@ TEST(events_become_lines)
 	CHECK(strstr(got, "\n{\"method\":\"note\"}\n{\"id\":9,\"result\":{}}\n"));
 }
 
+TEST(the_rest_of_a_stream_is_not_asked_of_another_session)
+{
+	SAMPLE(s, .routes = tables);
+	const char *got = carry(&s,
+		OPEN READY "{\"id\":9,\"method\":\"cut\"}\n{\"id\":10,\"method\":\"one\"}\n", 0);
+
+	CHECK_EQ(n_opened, 2);
+	CHECK_EQ(n_strays, 0);
+	CHECK(strstr(got, "\"id\":9,\"error\""));
+	CHECK(strstr(got, "\"said\":\"one\""));
+}
+
 TEST(what_is_no_message_is_answered)
 {
 	SAMPLE(s, .routes = tables);
@@ -189,4 +211,5 @@ TEST(without_a_server_requests_are_answered_with_why)
 
 TESTS(UNIT(what_follows_initialize_waits_for_the_session),
 	UNIT(a_session_that_was_forgotten_is_begun_anew), UNIT(events_become_lines),
+	UNIT(the_rest_of_a_stream_is_not_asked_of_another_session),
 	UNIT(what_is_no_message_is_answered), UNIT(without_a_server_requests_are_answered_with_why))
