@@ -201,6 +201,17 @@ struct mcp_session *mcp_session_find(struct mcp_door *d, const char *id, const c
 	return NULL;
 }
 
+/* 404 would say to a client that nothing has happened, and that it shall try again with a new
+ * session; only who ended the session itself knows better. */
+static void refuse_rest(const struct mcp_session *s, struct exchange *x)
+{
+	if (s->door->is_closing)
+		mcp_refuse(x, 503, NULL, CALL_BUSY,
+			"the server ends; what was asked for may have happened, or go on");
+	else
+		mcp_refuse(x, 404, NULL, CALL_BUSY, "the session has ended");
+}
+
 void mcp_session_end(struct mcp_session *s)
 {
 	LIST_REMOVE(s, link);
@@ -209,7 +220,7 @@ void mcp_session_end(struct mcp_session *s)
 		struct mcp_post *post = LIST_FIRST(&s->posts);
 
 		if (post->x)
-			mcp_refuse(TAKE(post->x), 404, NULL, CALL_BUSY, "the session has ended");
+			refuse_rest(s, TAKE(post->x));
 		free_post(post);
 	}
 	while (!TAILQ_EMPTY(&s->streams))
