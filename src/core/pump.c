@@ -18,6 +18,7 @@
 
 #define PIPE_BYTES  (1 << 20) /* what we ask the kernel to let a guest write ahead, ... */
 #define LARGE_BYTES (1 << 15) /* ... once it has written so much at once */
+#define DROP_SIZE   (64u << 10)
 #define HOLD_MS     20u       /* how long the beginning of a character waits for its rest */
 #define SMALL_BYTES 512u      /* a frame below that counts as small */
 #define SMALL_BURST 1000u     /* so many are free; then one in PACE_MS, in the long run */
@@ -144,6 +145,20 @@ static void enlarge(struct channel *ch)
 	ch->is_large = true;
 }
 
+/* What is not kept as a frame: a model that has to know how it ended reads the end of it. */
+static ssize_t drop(struct channel *ch, size_t max)
+{
+	struct stream *s = ch->stream;
+	char buf[DROP_SIZE];
+
+	if (s->failure)
+		return spool_drop(&s->null_fd, ch->fd, max);
+	ssize_t n = spool_read_pipe(ch->fd, buf, max < sizeof(buf) ? max : sizeof(buf));
+	if (n > 0)
+		excerpt_add(&ch->over, buf, (size_t)n);
+	return n;
+}
+
 /* Move at most `max` bytes out of the pipe. How many; 0 at its end, -EAGAIN for none now. */
 static ssize_t take(struct channel *ch, size_t max)
 {
@@ -161,7 +176,7 @@ static ssize_t take(struct channel *ch, size_t max)
 			close_log(s);
 	}
 	if (is_dropping(s))
-		return spool_drop(&s->null_fd, ch->fd, max);
+		return drop(ch, max);
 	ssize_t n = spool_take(p, ch->fd, max < room ? max : (size_t)room);
 	if (n < 0 && n != -EAGAIN) {
 		stream_fail(s, (int)n);

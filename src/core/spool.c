@@ -69,7 +69,7 @@ static int write_at_end(struct spool *p, const char *data, size_t size)
 	return 0;
 }
 
-static ssize_t read_some(int fd, void *buf, size_t size)
+ssize_t spool_read_pipe(int fd, void *buf, size_t size)
 {
 	for (;;) {
 		ssize_t n = read(fd, buf, size);
@@ -99,7 +99,7 @@ static ssize_t splice_some(int fd, int to_fd, loff_t *at, size_t max)
 static ssize_t copy_some(struct spool *p, int fd, size_t max)
 {
 	char buf[COPY_SIZE];
-	ssize_t n = read_some(fd, buf, max < sizeof(buf) ? max : sizeof(buf));
+	ssize_t n = spool_read_pipe(fd, buf, max < sizeof(buf) ? max : sizeof(buf));
 
 	if (n <= 0)
 		return n;
@@ -130,7 +130,7 @@ ssize_t spool_drop(int *null_fd, int fd, size_t max)
 		*null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	ssize_t n = *null_fd < 0 ? -EINVAL : splice_some(fd, *null_fd, NULL, max);
 	if (n < 0 && n != -EAGAIN)
-		n = read_some(fd, buf, max < sizeof(buf) ? max : sizeof(buf));
+		n = spool_read_pipe(fd, buf, max < sizeof(buf) ? max : sizeof(buf));
 	return n;
 }
 

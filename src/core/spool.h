@@ -31,6 +31,8 @@ ssize_t spool_take(struct spool *p, int fd, size_t max);
 
 /* The same into nowhere; `*null_fd` is /dev/null, opened when it is -1. */
 ssize_t spool_drop(int *null_fd, int fd, size_t max);
+/* The same into memory. */
+ssize_t spool_read_pipe(int fd, void *buf, size_t size);
 
 /* Add `size` bytes. On failure the file is as before. */
 int spool_append(struct spool *p, const void *data, size_t size);

@@ -39,6 +39,8 @@ static void stream_free(struct stream *s)
 		uv_close((uv_handle_t *)&s->timers[i], on_closed);
 	for (size_t i = 0; i < ARRAY_SIZE(s->spools); i++)
 		spool_fini(&s->spools[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(s->channels); i++)
+		excerpt_fini(&s->channels[i].over);
 	index_fini(&s->index);
 	close_fdp(&s->dir_fd);
 	if (s->n_handles == 0)
@@ -395,4 +397,28 @@ int stream_read_part(struct stream *s, const struct stream_part *part, char **re
 	*ret_size = size;
 	*ret_total = total;
 	return 0;
+}
+
+uint64_t stream_read_over(
+	struct stream *s, enum frame_kind which, size_t max, char **ret, size_t *ret_size)
+{
+	struct excerpt *e = &s->channels[which == FRAME_STDERR].over;
+	const char *end = excerpt_end(e);
+	/* Without a gap between them both parts are one. */
+	size_t n_head = e->total == e->n_head + e->n_ring ? e->n_head : 0;
+	size_t size = n_head + e->n_ring;
+	size_t skip = size > max ? size - max : 0;
+
+	*ret = NULL;
+	*ret_size = size - skip;
+	if (size == skip)
+		return e->total;
+	char *text = xcalloc(1, size + 1);
+	if (n_head > 0)
+		memcpy(text, e->head, n_head);
+	if (e->n_ring > 0)
+		memcpy(text + n_head, end, e->n_ring);
+	memmove(text, text + skip, size - skip + 1);
+	*ret = text;
+	return e->total;
 }

@@ -133,6 +133,12 @@ struct stream_part {
 int stream_read_part(struct stream *s, const struct stream_part *part, char **ret, size_t *ret_size,
 	uint64_t *ret_total);
 
+/* The last bytes, at most `max`, of what stdout or stderr printed over the log cap: this server
+ * remembers some of that while it has the stream open. The caller frees `*ret`, which is NULL
+ * for none, and which a NUL follows. Returns how many bytes there were. */
+uint64_t stream_read_over(
+	struct stream *s, enum frame_kind which, size_t max, char **ret, size_t *ret_size);
+
 /* --- short streams, stream_pack.c --- */
 
 /* Most runs print little. The stream of one that is over is then a text of at most

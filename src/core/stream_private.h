@@ -5,6 +5,7 @@
 #include <sys/queue.h>
 #include <uv.h>
 
+#include "core/excerpt.h"
 #include "core/index.h"
 #include "core/spool.h"
 #include "core/stream.h"
@@ -30,6 +31,7 @@ struct channel {
 	enum frame_kind kind;
 	int fd;        /* -1: none, or it has ended */
 	bool is_large; /* its pipe has been enlarged */
+	struct excerpt over; /* what came over the cap: its end is kept while the stream is */
 	uv_poll_t poll;
 };
 

@@ -88,14 +88,16 @@ json_t *output_read(struct stream *s, bool is_err, size_t max, bool *ret_is_cut)
 		*ret_is_cut = true;
 		return json_string("[the output can not be read]");
 	}
-	if (total <= n_head)
+	uint64_t over = stream_read_over(s, part.which, max / 2, &tail, &n_tail);
+	if (total <= n_head && over == 0)
 		return output_text(head, n_head);
 	*ret_is_cut = true;
 	part.max = max / 2;
 	part.offset = total - part.max;
-	if (stream_read_part(s, &part, &tail, &n_tail, &total) < 0)
+	if (over == 0 && stream_read_part(s, &part, &tail, &n_tail, &total) < 0)
 		n_tail = 0;
-	return output_join(head, max / 2, tail ? tail : "", n_tail, total);
+	return output_join(head, n_head < max / 2 ? n_head : max / 2, tail ? tail : "", n_tail,
+		total + over);
 }
 
 /* --- tracebacks --- */
@@ -131,14 +133,19 @@ json_t *output_traceback(struct stream *s, const char *code_name)
 	size_t size = 0;
 	uint64_t total = 0;
 
-	if (!s || stream_read_part(s, &part, &text, &size, &total) < 0)
+	if (!s)
 		return json_null();
-	if (total > size) {
+	uint64_t over = stream_read_over(s, part.which, part.max, &text, &size);
+	if (over == 0 && stream_read_part(s, &part, &text, &size, &total) < 0)
+		return json_null();
+	if (over == 0 && total > size) {
 		free(TAKE(text));
 		part.offset = total - OUTPUT_TRACEBACK_MAX;
 		if (stream_read_part(s, &part, &text, &size, &total) < 0)
 			return json_null();
 	}
+	if (!text)
+		return json_null();
 	/* A NUL must not hide what follows it. */
 	for (char *nul = text; (nul = memchr(nul, '\0', size - (size_t)(nul - text)));)
 		*nul = '?';

@@ -22,6 +22,6 @@ json_t *output_read(struct stream *s, bool is_err, size_t max, bool *ret_is_cut)
 
 /* The traceback of Python's at the end of what was printed to stderr, from its first line to its
  * last, or null. `code_name` is what the program is called in there. */
-#define OUTPUT_TRACEBACK_MAX (256u << 10) /* bytes from the end that are searched */
+#define OUTPUT_TRACEBACK_MAX (1u << 20) /* bytes from the end that are searched */
 json_t *output_traceback(struct stream *s, const char *code_name);
 const char *output_find_traceback(const char *text, const char *code_name);
