@@ -73,6 +73,18 @@ static size_t begin_line(enum log_level level, char *line, size_t size)
 		line, size, "{\"ts\":\"%s\",\"level\":\"%s\",\"msg\":\"", now, level_names[level]);
 }
 
+/* A reader that stalls must not stall us: rather a line is lost. A pipe that is writable takes a
+ * line whole, in one write, so lines do not interleave. */
+static void write_out(const char *line, size_t size)
+{
+	struct pollfd writable = { .fd = STDERR_FILENO, .events = POLLOUT };
+
+	if (poll(&writable, 1, 0) != 1 || !(writable.revents & POLLOUT))
+		return;
+	ssize_t written = write(STDERR_FILENO, line, size);
+	(void)written;
+}
+
 static void write_line(enum log_level level, const char *fmt, va_list ap)
 {
 	char text[1024];
@@ -85,13 +97,22 @@ static void write_line(enum log_level level, const char *fmt, va_list ap)
 	if (as_json)
 		line[used++] = '}';
 	line[used++] = '\n';
-	/* A reader that stalls must not stall us: rather a line is lost. A pipe that is
-	 * writable takes a line whole, in one write, so lines do not interleave. */
-	struct pollfd writable = { .fd = STDERR_FILENO, .events = POLLOUT };
-	if (poll(&writable, 1, 0) != 1 || !(writable.revents & POLLOUT))
+	write_out(line, used);
+}
+
+void log_members(enum log_level level, const char *msg, const char *members)
+{
+	char line[4096];
+
+	if (level < threshold)
 		return;
-	ssize_t written = write(STDERR_FILENO, line, used);
-	(void)written;
+	size_t used = begin_line(level, line, sizeof(line));
+	used = append_escaped(line, used, 1024, msg);
+	/* The object goes on: its brace is there. */
+	int n = snprintf(line + used, sizeof(line) - used, as_json ? "\",%s\n" : "\" %s\n",
+		as_json ? members + 1 : members);
+	if (n > 0 && (size_t)n < sizeof(line) - used)
+		write_out(line, used + (size_t)n);
 }
 
 void log_line(enum log_level level, const char *fmt, ...)

@@ -24,6 +24,10 @@ int log_parse_level(const char *text, enum log_level *ret);
  * line. */
 void log_line(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* The same with members beside it: `members` is an object of JSON, not empty, in one line of
+ * ASCII, which no user can have made longer than 2 KiB. */
+void log_members(enum log_level level, const char *msg, const char *members);
+
 #define log_debug(...) log_line(LOG_LEVEL_DEBUG, __VA_ARGS__)
 #define log_info(...)  log_line(LOG_LEVEL_INFO, __VA_ARGS__)
 #define log_warn(...)  log_line(LOG_LEVEL_WARN, __VA_ARGS__)

@@ -118,6 +118,22 @@ TEST(a_line_of_a_server_is_json)
 	CHECK(strchr(c.text, '\n') == c.text + strlen(c.text) - 1);
 }
 
+TEST(members_stand_beside_the_message)
+{
+	struct caught c;
+
+	catch_begin(&c);
+	log_set_json(true);
+	log_members(LOG_LEVEL_WARN, "it", "{\"a\":1}");
+	log_set_json(false);
+	log_members(LOG_LEVEL_DEBUG, "it", "{\"a\":2}");
+	catch_end(&c);
+	AUTO_JSON *json = json_loads(c.text, 0, NULL);
+	CHECK(json != NULL);
+	CHECK_STR(json_string_value(json_object_get(json, "msg")), "it");
+	CHECK_EQ(json_integer_value(json_object_get(json, "a")), 1);
+}
+
 TEST(levels_have_names)
 {
 	enum log_level level = LOG_LEVEL_INFO;
@@ -134,4 +150,5 @@ TEST(levels_have_names)
 TESTS(UNIT(a_line_has_a_level_and_a_message), UNIT(lines_below_the_level_are_dropped),
 	UNIT(nothing_in_a_message_can_forge_a_line), UNIT(an_endless_message_is_one_line_still),
 	UNIT(a_reader_that_stalls_does_not_stall_us), UNIT(a_line_of_a_server_is_json),
+	UNIT(members_stand_beside_the_message),
 	UNIT(levels_have_names))

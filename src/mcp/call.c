@@ -5,9 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "core/problem.h"
+#include "mcp/catalog.h"
 #include "mcp/mcp_peer.h"
 #include "mcp/output.h"
 
@@ -40,10 +43,12 @@ struct call *call_begin(struct mcp_peer *p, const struct rpc_message *m, void *o
 	json_t *token = json_object_get(meta, "progressToken");
 
 	c->peer = p;
+	c->since_ns = clock_monotonic_ns();
 	c->id = json_incref((json_t *)m->id);
 	c->origin = origin;
 	c->progress = -1; /* 0 may be told */
-	if (json_is_string(token) || json_is_integer(token))
+	if (json_is_integer(token) ||
+		(json_is_string(token) && json_string_length(token) <= RPC_ID_MAX))
 		c->progress_token = json_incref(token);
 	LIST_INSERT_HEAD(&p->calls, c, link);
 	p->n_calls++;
@@ -75,6 +80,7 @@ static void end(struct call *c, json_t *answer)
 		(void)p->ops->send(p->ctx, answer, c->origin, true);
 	json_decref(c->id);
 	json_decref(c->progress_token);
+	json_decref(c->session_id);
 	free(c);
 	p->n_calls--;
 	mcp_peer_check_gone(p);
@@ -87,7 +93,7 @@ void call_finish(struct call *c, json_t *result)
 
 void call_fail(struct call *c, int code, const char *fmt, ...)
 {
-	char text[512];
+	char text[4096]; /* there may be a URL in it */
 	va_list args;
 
 	va_start(args, fmt);
@@ -136,12 +142,38 @@ static void leave_out_links(json_t *content)
 	}
 }
 
+/* One line of the log for each: what was run, and how it went; never what it was made of. */
+static void log_tool(const struct call *c, const json_t *structured, bool is_error)
+{
+	static const char *const same[] = { "run_id", "exit_code", "reason_code" };
+	AUTO_JSON *o = json_pack("{s:s,s:s,s:b,s:I}", "tool", c->tool->name, "user_id",
+		c->peer->who.user_id, "is_error", is_error, "duration_ms",
+		(json_int_t)((clock_monotonic_ns() - c->since_ns) / 1000000));
+
+	if (!o)
+		return;
+	if (c->trace_id[0])
+		(void)json_object_set_new(o, "trace_id", json_string(c->trace_id));
+	if (c->session_id)
+		(void)json_object_set(o, "session_id", c->session_id);
+	for (size_t i = 0; i < ARRAY_SIZE(same); i++) {
+		json_t *value = json_object_get(structured, same[i]);
+
+		if (value)
+			(void)json_object_set(o, same[i], value);
+	}
+	AUTO_FREE char *text = json_dumps(o, JSON_COMPACT | JSON_ENSURE_ASCII);
+	if (text)
+		log_members(LOG_LEVEL_INFO, "tool", text);
+}
+
 void call_finish_tool(struct call *c, json_t *content, json_t *structured, bool is_error)
 {
 	json_t *result = json_object();
 	json_t *list = content ? content : json_array();
 	bool has_text = json_array_size(list) > 0;
 
+	log_tool(c, structured, is_error);
 	if (!has_text && structured) {
 		AUTO_FREE char *text =
 			json_dumps(structured, JSON_COMPACT | JSON_REAL_PRECISION(12));

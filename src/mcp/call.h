@@ -3,6 +3,7 @@
 #pragma once
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/queue.h>
 
 #include "rpc/rpc.h"
@@ -44,6 +45,8 @@ struct call {
 	char trace_id[33];
 	bool is_canceled;
 	const struct mcp_tool *tool; /* while it runs one */
+	json_t *session_id;          /* that it named; NULL: none */
+	uint64_t since_ns;
 	/* For whoever works on it; both may be NULL, and each is called at most once. */
 	void (*cancel)(struct call *c);  /* the client wants no answer: end the work */
 	void (*abandon)(struct call *c); /* we end: answer now, the work may go on */

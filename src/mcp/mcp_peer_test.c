@@ -243,6 +243,19 @@ TEST(versions_are_negotiated)
 	}
 }
 
+TEST(of_what_a_client_can_only_names_are_kept)
+{
+	struct talk t;
+
+	begin(&t);
+	ask(&t, "initialize",
+		"{\"protocolVersion\":\"2025-11-25\",\"capabilities\":"
+		"{\"roots\":{\"listChanged\":true},\"experimental\":{\"much\":{}}}}");
+	CHECK_EQ(json_object_size(t.peer->capabilities), 1);
+	CHECK_EQ(json_object_size(json_object_get(t.peer->capabilities, "roots")), 0);
+	end(&t);
+}
+
 TEST(before_hello_only_hello_and_ping_are_answered)
 {
 	struct talk t;
@@ -496,6 +509,7 @@ TEST(the_end_of_all_waits_for_calls_and_hurries_them)
 }
 
 TESTS(UNIT(versions_are_negotiated), UNIT(before_hello_only_hello_and_ping_are_answered),
+	UNIT(of_what_a_client_can_only_names_are_kept),
 	UNIT(what_is_wrong_has_its_code), UNIT(lists_are_what_the_catalog_has),
 	UNIT(wrong_arguments_are_for_the_model_to_read),
 	UNIT(progress_and_logs_are_told_to_who_wants_them), UNIT(the_oldest_version_gets_no_links),

@@ -11,6 +11,8 @@
 #include "mcp/mcp_peer.h"
 #include "mcp/shape.h"
 
+#define LOGGED_MAX 64u /* bytes of the name of a session, as tools know them */
+
 static const struct mcp_catalog *catalog_of(const struct call *c)
 {
 	return c->peer->host->catalog;
@@ -55,6 +57,18 @@ static json_t *capabilities_of(const struct mcp_catalog *k)
 	return o;
 }
 
+/* Those that we may make use of, by name: what else a client says here may be of any size. */
+static void keep_capabilities(struct mcp_peer *p, const json_t *can)
+{
+	static const char *const known[] = { "sampling", "elicitation", "roots" };
+
+	p->capabilities = json_object();
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
+		if (json_object_get(can, known[i]))
+			(void)json_object_set_new(p->capabilities, known[i], json_object());
+	}
+}
+
 static void handle_initialize(struct call *c, const json_t *params)
 {
 	const struct mcp_catalog *k = catalog_of(c);
@@ -73,7 +87,7 @@ static void handle_initialize(struct call *c, const json_t *params)
 	}
 	(void)snprintf(p->version, sizeof(p->version), "%s",
 		mcp_peer_speaks(version) ? version : MCP_PEER_VERSION_NEWEST);
-	p->capabilities = json_incref(can);
+	keep_capabilities(p, can);
 	p->stage = MCP_PEER_MET;
 	json_t *result = json_pack("{s:s,s:o,s:{s:s,s:s,s:s}}", "protocolVersion", p->version,
 		"capabilities", capabilities_of(k), "serverInfo", "name", k->name, "title",
@@ -179,6 +193,9 @@ static void handle_tool(struct call *c, const json_t *params)
 	}
 	const json_t *arguments = given ? given : none;
 	AUTO_JSON *schema = load(c->tool->input_schema);
+	json_t *session_id = json_object_get(arguments, "session_id");
+	if (json_is_string(session_id) && json_string_length(session_id) <= LOGGED_MAX)
+		c->session_id = json_incref(session_id);
 	if (shape_check(schema, arguments, &err) < 0)
 		call_fail_tool(c, "%s: %s", c->tool->name, err.text);
 	else
