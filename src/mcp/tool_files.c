@@ -228,15 +228,16 @@ static void fail_too_large(struct job_file *j, const struct session *session, ui
 	struct call *c = j->call;
 	uint64_t limit = call_service(c)->settings->mcp_max_read_bytes;
 	AUTO_FREE char *url = tool_download_url(c, session, j->path);
-	char text[1024];
+	AUTO_FREE char *text = NULL;
 	char bytes[40] = "more";
 
 	if (size > 0)
 		(void)snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)size);
-	(void)snprintf(text, sizeof(text),
-		"payload_too_large: the file has %s bytes, and read_artifact returns at most %llu; "
-		"fetch it from %s, or have code read a part of it",
-		bytes, (unsigned long long)limit, url);
+	if (asprintf(&text,
+		    "payload_too_large: the file has %s bytes, and read_artifact returns at most "
+		    "%llu; fetch it from %s, or have code read a part of it",
+		    bytes, (unsigned long long)limit, url) < 0)
+		abort();
 	json_t *o = json_pack("{s:s,s:I,s:s}", "error", "payload_too_large", "limit_bytes",
 		(json_int_t)limit, "download_url", url);
 	job_free(j);

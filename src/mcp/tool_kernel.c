@@ -219,6 +219,12 @@ static void on_session(struct call *c, struct session *session)
 		job_free(j);
 		return;
 	}
+	/* It was not begun when the client canceled it, or the server was told to end. */
+	if (c->is_canceled || c->peer->host->is_closing) {
+		job_free(j);
+		call_fail_tool(c, "canceled: it was not begun");
+		return;
+	}
 	memcpy(j->session_id, session->row.id, sizeof(j->session_id));
 	c->cancel = cancel;
 	c->abandon = abandon;
