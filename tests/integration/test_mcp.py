@@ -277,6 +277,22 @@ def test_long_output_keeps_its_ends(make_server, size):
 
 
 @once
+def test_how_it_ended_is_told_even_over_the_log_cap(make_server):
+    client = Client(make_server(SANDBOX_MAX_LOG_BYTES=100000))
+    for stream in ("stdout", "stderr"):
+        result = client.call("run_python", session_id="s", code=(
+            f"import sys\nfor i in range(20000): print(i, 'é' * 50, file=sys.{stream})\n"
+            "sys.stdout.flush()\n1/0"))
+        got = result["structuredContent"]
+        assert got["truncated"] and got["exit_code"] == 1
+        assert got["traceback"].startswith("Traceback (most recent call last):\n")
+        assert got["traceback"].endswith("ZeroDivisionError: division by zero\n")
+        assert got["stderr"].endswith(got["traceback"])
+        assert got[stream].startswith("0 é") and f"19999 {'é' * 50}\n" in got[stream]
+        assert "\ufffd" not in got[stream] and "bytes are not shown here" in got[stream]
+
+
+@once
 def test_code_and_env_have_limits(make_server):
     client = Client(make_server(SANDBOX_MCP_MAX_CODE_BYTES=1000))
     assert "1001 bytes" in client.bad("run_python", session_id="s", code="#" * 1001)
@@ -465,6 +481,19 @@ def test_a_failed_run_lists_nothing(client):
 
 
 @once
+def test_a_long_url_is_told_whole(make_server):
+    client = Client(make_server(SANDBOX_MCP_MAX_READ_BYTES=3))
+    name = "/".join(["é" * 100] * 4) + "/x.txt"
+    client.put(name, b"abcd")
+    got = client.call("read_artifact", session_id="s", path=name)
+    url = got["structuredContent"]["download_url"]
+    assert len(url) > 2400 and f"fetch it from {url}, or" in got["content"][0]["text"]
+    uri = f"belljar://s/{name}"
+    error = client.ask("resources/read", {"uri": uri})["error"]
+    assert error["message"].endswith(f"fetch it from {url}")
+
+
+@once
 def test_a_file_is_only_replaced_when_that_is_said(client):
     client.put("a.txt", b"1")
     assert "file_exists" in client.bad("upload_file", session_id="s", filename="a.txt",
@@ -648,6 +677,20 @@ def test_logs_come_to_who_asked_for_them(client):
 
 
 @once
+def test_each_call_is_a_line_of_the_log_without_what_it_ran(server, client):
+    got = client.good("run_python", session_id="s", code="print('a secret')", env={"APP_A": "hidden"})
+    client.bad("run_python", session_id="t", code="raise SystemExit(3) # secret", kernel=True)
+    client.bad("read_artifact", session_id="s", path="no")
+    lines = [json.loads(line) for line in server.log().splitlines() if '"msg":"tool"' in line]
+    assert [(x["tool"], x["session_id"], x["is_error"]) for x in lines] == [
+        ("run_python", "s", False), ("run_python", "t", True), ("read_artifact", "s", True)]
+    assert (lines[0]["run_id"], lines[0]["exit_code"]) == (got["run_id"], 0)
+    assert lines[0]["duration_ms"] > 0 and len(lines[0]["trace_id"]) == 32
+    assert lines[1]["run_id"] and "exit_code" in lines[1]
+    assert "secret" not in server.log() and "hidden" not in server.log()
+
+
+@once
 def test_many_calls_at_once_are_all_answered(client):
     answers = []
 
@@ -699,6 +742,25 @@ def test_the_server_ends_while_a_call_waits(server):
     assert server.get("/runs", params={"phase": "running"}).json()["items"]
 
 
+@once
+def test_a_call_that_the_end_of_the_server_cuts_is_not_one_of_a_lost_session(make_server):
+    # Who hears 404 begins a new session and calls again, and the code would run twice.
+    server = make_server(SANDBOX_DRAIN_TIMEOUT_SEC=0)
+    client = Client(server, accept="application/json")
+    answers = []
+    thread = threading.Thread(daemon=True, target=lambda: answers.append(client.post(
+        "tools/call", {"name": "run_python", "arguments": {
+            "session_id": "s", "code": "import time; time.sleep(20)"}})))
+    thread.start()
+    assert eventually(lambda: server.get("/runs", params={"phase": "running"}).json()["items"])
+    server.process.terminate()
+    thread.join(20)
+    assert answers[0].status_code == 503
+    assert "may" in answers[0].json()["error"]["message"]
+    assert server.process.wait(30) == 0
+    server.start()
+
+
 # --- with a kernel ---
 
 @once
@@ -729,6 +791,18 @@ def test_a_kernel_that_is_late_keeps_its_variables_and_one_that_dies_says_so(cli
     assert result["isError"] and "variables are lost" in result["structuredContent"]["message"]
     got = client.good("run_python", session_id="s", code="'x' in dir()", kernel=True)
     assert got["result"] == "False" and got["fresh"].startswith("died")
+
+
+@once
+def test_a_kernel_does_not_begin_what_was_canceled_before(server):
+    client = Client(server, version="2025-03-26")
+    call = client.message("tools/call", {"name": "run_python", "arguments": {
+        "session_id": "s", "code": "open('x', 'w')", "kernel": True}})
+    # Its session is being made when it is canceled.
+    cancel = client.message("notifications/cancelled", {"requestId": call["id"]}, notify=True)
+    assert client.send([call, cancel]).status_code == 202
+    got = client.good("run_python", session_id="s", code="import os; os.listdir()", kernel=True)
+    assert got["result"] == "[]"
 
 
 @once
