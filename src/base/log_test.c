@@ -150,5 +150,4 @@ TEST(levels_have_names)
 TESTS(UNIT(a_line_has_a_level_and_a_message), UNIT(lines_below_the_level_are_dropped),
 	UNIT(nothing_in_a_message_can_forge_a_line), UNIT(an_endless_message_is_one_line_still),
 	UNIT(a_reader_that_stalls_does_not_stall_us), UNIT(a_line_of_a_server_is_json),
-	UNIT(members_stand_beside_the_message),
-	UNIT(levels_have_names))
+	UNIT(members_stand_beside_the_message), UNIT(levels_have_names))

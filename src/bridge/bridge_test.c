@@ -15,7 +15,7 @@ static int n_opened; /* sessions */
 static int n_ended;
 static int n_posts;
 static bool forgets; /* the session, once */
-static int n_strays;  /* who wants the rest of a stream that another session had */
+static int n_strays; /* who wants the rest of a stream that another session had */
 static bool is_held; /* the answer to initialize comes only when nothing else can have come */
 
 static void reply(struct exchange *x, json_t *id, const char *what)
@@ -57,8 +57,7 @@ static void handle_post(struct exchange *x)
 	} else if (!id) {
 		exchange_reply_bytes(x, 202, NULL, NULL, 0);
 	} else if (streq(method, "cut")) {
-		static const char text[] =
-			"id: 1-1\nretry: 100\ndata: {\"method\":\"note\"}\n\n";
+		static const char text[] = "id: 1-1\nretry: 100\ndata: {\"method\":\"note\"}\n\n";
 
 		forgets = true;
 		exchange_reply_bytes(x, 200, "text/event-stream", text, strlen(text));

@@ -19,9 +19,9 @@
 #define PIPE_BYTES  (1 << 20) /* what we ask the kernel to let a guest write ahead, ... */
 #define LARGE_BYTES (1 << 15) /* ... once it has written so much at once */
 #define DROP_SIZE   (64u << 10)
-#define HOLD_MS     20u       /* how long the beginning of a character waits for its rest */
-#define SMALL_BYTES 512u      /* a frame below that counts as small */
-#define SMALL_BURST 1000u     /* so many are free; then one in PACE_MS, in the long run */
+#define HOLD_MS     20u   /* how long the beginning of a character waits for its rest */
+#define SMALL_BYTES 512u  /* a frame below that counts as small */
+#define SMALL_BURST 1000u /* so many are free; then one in PACE_MS, in the long run */
 #define PACE_MS     2u
 
 /* What was spooled is read back from the page cache into here to be cut. */

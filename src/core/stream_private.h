@@ -29,8 +29,8 @@ enum stream_timer {
 struct channel {
 	struct stream *stream;
 	enum frame_kind kind;
-	int fd;        /* -1: none, or it has ended */
-	bool is_large; /* its pipe has been enlarged */
+	int fd;              /* -1: none, or it has ended */
+	bool is_large;       /* its pipe has been enlarged */
 	struct excerpt over; /* what came over the cap: its end is kept while the stream is */
 	uv_poll_t poll;
 };

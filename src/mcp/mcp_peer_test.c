@@ -509,9 +509,8 @@ TEST(the_end_of_all_waits_for_calls_and_hurries_them)
 }
 
 TESTS(UNIT(versions_are_negotiated), UNIT(before_hello_only_hello_and_ping_are_answered),
-	UNIT(of_what_a_client_can_only_names_are_kept),
-	UNIT(what_is_wrong_has_its_code), UNIT(lists_are_what_the_catalog_has),
-	UNIT(wrong_arguments_are_for_the_model_to_read),
+	UNIT(of_what_a_client_can_only_names_are_kept), UNIT(what_is_wrong_has_its_code),
+	UNIT(lists_are_what_the_catalog_has), UNIT(wrong_arguments_are_for_the_model_to_read),
 	UNIT(progress_and_logs_are_told_to_who_wants_them), UNIT(the_oldest_version_gets_no_links),
 	UNIT(a_canceled_call_is_not_answered),
 	UNIT(an_id_is_used_once_at_a_time_and_calls_are_counted), UNIT(a_tool_can_ask_the_client),

@@ -96,8 +96,8 @@ json_t *output_read(struct stream *s, bool is_err, size_t max, bool *ret_is_cut)
 	part.offset = total - part.max;
 	if (over == 0 && stream_read_part(s, &part, &tail, &n_tail, &total) < 0)
 		n_tail = 0;
-	return output_join(head, n_head < max / 2 ? n_head : max / 2, tail ? tail : "", n_tail,
-		total + over);
+	return output_join(
+		head, n_head < max / 2 ? n_head : max / 2, tail ? tail : "", n_tail, total + over);
 }
 
 /* --- tracebacks --- */
