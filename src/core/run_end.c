@@ -23,6 +23,7 @@
 #include "core/run_dir.h"
 #include "core/run_private.h"
 #include "core/service.h"
+#include "core/session.h"
 #include "core/stream.h"
 
 /* Every process of the guest is dead when we hear of its end, and so its pipes end at once.
@@ -418,11 +419,19 @@ static void release(struct run *run)
 }
 
 /* Is it over only when its end is stored? The keeper has the result until then, and would tell
- * the next server the same: whoever waits for a run need not wait for that. But in a session
- * it would still be counted as active. */
+ * the next server the same: whoever waits for a run need not wait for that. */
 static bool is_awaited(const struct run *run)
 {
-	return !run->job || run->session;
+	return !run->job;
+}
+
+/* What is still stored of it is no business of its session's. */
+static void leave_session(struct run *run)
+{
+	struct session *session = TAKE(run->session);
+
+	if (session)
+		session_leave(session);
 }
 
 static void store_end(struct run *run);
@@ -500,8 +509,10 @@ static void settle(struct run *run, const struct artifact_summary *artifacts)
 		return;
 	}
 	store_end(run);
-	if (!is_awaited(run))
-		tell_waiters(run);
+	if (is_awaited(run))
+		return;
+	tell_waiters(run);
+	leave_session(run);
 }
 
 void run_abandon(struct run *run)

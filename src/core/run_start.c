@@ -26,9 +26,13 @@
 #include "core/service.h"
 #include "core/session.h"
 #include "core/stream.h"
+#include "ipc/pack.h"
 #include "ipc/pack_write.h"
 
 #define NS_PER_SEC 1e9
+
+/* A stream of files that the kernel takes without waiting for the box, and so needs no thread. */
+#define FEED_AT_ONCE (16u << 10)
 
 /* Where programs are found, unless the request says otherwise. The last one has other names
  * for what the host calls differently: python for python3. */
@@ -156,6 +160,31 @@ static void on_fed(void *ctx, int r, const struct err *err)
 	run_check_over(run);
 }
 
+static bool has_few_bytes(const struct run *run)
+{
+	size_t size = 0;
+
+	for (size_t i = 0; i < run->n_files; i++)
+		size += run->files[i].size + PACK_HEAD_SIZE + strlen(run->files[i].path);
+	return size <= FEED_AT_ONCE;
+}
+
+/* Takes the descriptor. */
+static void feed(struct run *run, int fd)
+{
+	struct err err = { 0 };
+
+	run->is_fed = true;
+	run->n_work++;
+	if (!has_few_bytes(run)) {
+		feeder_start(run->service->loop, fd, feed_files, on_fed, run);
+		return;
+	}
+	int r = feed_files(run, fd, &err);
+	(void)close(fd);
+	on_fed(run, r, &err);
+}
+
 static void on_captured(void *ctx, int r, uint64_t n_bytes)
 {
 	struct run *run = ctx;
@@ -228,12 +257,8 @@ static void on_started(void *ctx, int fds[CHANNEL_COUNT])
 		run->lister = lister_start(
 			run->service->loop, take_fd(&fds[CHANNEL_LISTING]), on_listed, run);
 	}
-	if (fds[CHANNEL_FILES] >= 0) {
-		run->is_fed = true;
-		run->n_work++;
-		feeder_start(
-			run->service->loop, take_fd(&fds[CHANNEL_FILES]), feed_files, on_fed, run);
-	}
+	if (fds[CHANNEL_FILES] >= 0)
+		feed(run, take_fd(&fds[CHANNEL_FILES]));
 	for (int i = 0; i < CHANNEL_COUNT; i++)
 		close_fdp(&fds[i]);
 }

@@ -237,7 +237,7 @@ def test_a_traceback_is_whole_and_shows_the_code(client):
     assert "    return 1 / x" in lines and "ZeroDivisionError: division by zero" in lines
     assert "posix" not in got["traceback"] and "exec(" not in got["traceback"]
     got = client.call("run_python", session_id="s", code="def f(:\n")["structuredContent"]
-    assert got["traceback"].startswith('  File "<code>", line 1\n    def f(:\n')
+    assert got["traceback"].startswith('  File "<string>", line 1\n    def f(:\n')
     assert client.call("run_python", session_id="s", code="raise SystemExit(3)"
                        )["structuredContent"]["exit_code"] == 3
 
