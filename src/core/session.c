@@ -203,7 +203,8 @@ void session_touch(struct session *session)
 	struct service *s = session->service;
 	uint64_t ttl = s->settings->session_ttl_sec;
 
-	if (ttl == 0 || session->is_ending || session->is_gone || !session->is_stored)
+	if (ttl == 0 || session->is_ending || session->is_gone || !session->is_stored ||
+		s->is_closing)
 		return;
 	session_fill_expiry(session);
 	if ((uint64_t)(session->row.expires_sec - session->kept_sec) <= ttl / 60)

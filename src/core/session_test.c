@@ -300,6 +300,22 @@ TEST(closing_while_a_session_ends)
 
 /* --- what it gives to its runs --- */
 
+/* Its end would make the session last, but there is no store any more to tell. */
+TEST(closing_while_a_run_of_a_session_goes_on)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct session *session = sample_session(&m);
+	char body[128];
+
+	run_in(session, body, sizeof(body));
+	(void)sample_run(&m, body);
+	/* As if it had begun an hour ago. */
+	session->row.expires_sec -= 3600;
+	session->kept_sec -= 3600;
+	sample_remove(&m);
+}
+
 TEST(a_run_inherits_what_it_does_not_say)
 {
 	SAMPLE(m);
@@ -412,6 +428,7 @@ TESTS(UNIT(a_session_is_made_found_and_deleted), UNIT(the_same_key_gives_the_sam
 	UNIT(a_run_that_does_not_end_keeps_its_session),
 	UNIT(a_run_is_not_accepted_into_a_session_that_ended_meanwhile),
 	UNIT(a_run_is_not_accepted_into_a_session_that_is_gone), UNIT(sessions_expire),
-	UNIT(closing_while_a_session_ends), UNIT(a_run_inherits_what_it_does_not_say),
+	UNIT(closing_while_a_session_ends),
+	UNIT(closing_while_a_run_of_a_session_goes_on), UNIT(a_run_inherits_what_it_does_not_say),
 	UNIT(without_an_image_nothing_runs_in_it), UNIT(a_session_whose_workspace_is_gone_is_lost),
 	UNIT(a_session_is_deleted_with_its_snapshots))
