@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/base64.h"
@@ -133,18 +134,23 @@ int stream_open_packed(const char *text, struct stream **ret, struct err *err)
 
 /* --- files that serve another --- */
 
-static int empty(int fd, uint64_t size)
+/* The file itself is asked: what could not be cut off is there, and not in our count. */
+static int empty(int fd)
 {
-	return fd >= 0 && size > 0 && ftruncate(fd, 0) < 0 ? -errno : 0;
+	struct stat st = { 0 };
+
+	if (fd >= 0 && fstat(fd, &st) < 0)
+		return -errno;
+	return st.st_size > 0 && ftruncate(fd, 0) < 0 ? -errno : 0;
 }
 
 /* They stay open: ext4 would write out one that was cut and has grown again, when it is closed. */
 bool stream_take_files(struct stream *s, struct stream_files *ret)
 {
-	int r = s->n_refs == 1 && s->has_ended ? empty(s->index.fd, 1) : -EBUSY;
+	int r = s->n_refs == 1 && s->has_ended ? empty(s->index.fd) : -EBUSY;
 
 	for (size_t i = 0; i < ARRAY_SIZE(s->spools) && r == 0; i++)
-		r = empty(s->spools[i].fd, s->spools[i].size);
+		r = empty(s->spools[i].fd);
 	if (r < 0)
 		return false;
 	*ret = (struct stream_files){ take_fd(&s->dir_fd), take_fd(&s->index.fd), { -1, -1, -1 } };

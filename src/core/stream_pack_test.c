@@ -160,6 +160,24 @@ TEST(files_serve_another_stream)
 	stream_files_close(&files);
 }
 
+/* Bytes that could not be cut off are not counted any more, but still there. */
+TEST(what_is_left_behind_the_end_goes_as_well)
+{
+	SAMPLE(m);
+	struct stream_files files = STREAM_FILES_NONE;
+	struct err err = { 0 };
+
+	make(&m, "first\n", 6);
+	CHECK(stream_take_files(m.stream, &files));
+	sample_close(&m);
+	CHECK_EQ(stream_open_in(&m.loop, &files, &m.options, &m.stream, &err), 0);
+	stream_end(m.stream);
+	scratch_write(m.dir.fd, "stdout", "secret");
+	CHECK(stream_take_files(m.stream, &files));
+	(void)inode_of(files.spool_fds[0]);
+	stream_files_close(&files);
+}
+
 TEST(files_that_somebody_reads_stay)
 {
 	SAMPLE(m);
@@ -180,4 +198,5 @@ TEST(files_that_somebody_reads_stay)
 
 TESTS(UNIT(what_was_packed_is_replayed_the_same), UNIT(only_short_ones_are_packed),
 	UNIT(a_text_that_is_none_is_refused), UNIT(what_is_behind_the_last_part_is_noticed),
-	UNIT(files_serve_another_stream), UNIT(files_that_somebody_reads_stay))
+	UNIT(files_serve_another_stream),
+	UNIT(what_is_left_behind_the_end_goes_as_well), UNIT(files_that_somebody_reads_stay))
