@@ -113,9 +113,16 @@ void run_dir_drop(const struct service *s, const char *id)
 		(void)fd_remove_tree(fresh_fd, id);
 }
 
+static size_t spares_max(void)
+{
+	size_t n = fd_count_spare() / RUN_DIR_FDS;
+
+	return n < RUN_DIR_SPARES_MAX ? n : RUN_DIR_SPARES_MAX;
+}
+
 void run_dir_give_back(struct service *s, const char *id, struct stream_files *files)
 {
-	if (s->spares.n == RUN_DIR_SPARES_MAX) {
+	if (s->spares.n >= spares_max()) {
 		stream_files_close(files);
 		run_dir_drop(s, id);
 		return;

@@ -15,8 +15,9 @@
 
 struct service;
 
-/* Spare ones that are kept; each has up to five descriptors. */
+/* Spare ones that are kept, fewer if there can not be many descriptors; each has up to five. */
 #define RUN_DIR_SPARES_MAX 32u
+#define RUN_DIR_FDS        5u
 
 struct run_dir_spares {
 	size_t n;

@@ -1,5 +1,6 @@
 #include "core/run_dir.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -76,19 +77,45 @@ TEST(no_more_than_so_many_are_spare)
 	char ids[RUN_DIR_SPARES_MAX + 2][UUID_SIZE + 1];
 	struct stream_files files[RUN_DIR_SPARES_MAX + 2];
 
+	fd_raise_limit();
+	size_t part = fd_count_spare() / RUN_DIR_FDS;
+	size_t most = part < RUN_DIR_SPARES_MAX ? part : RUN_DIR_SPARES_MAX;
 	for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
 		uuid_make(ids[i]);
 		CHECK_EQ(run_dir_make(m.service, ids[i], &files[i]), 0);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(ids); i++)
 		run_dir_give_back(m.service, ids[i], &files[i]);
-	CHECK_EQ(m.service->spares.n, RUN_DIR_SPARES_MAX);
-	CHECK(is_there(&m, "meta/fresh", ids[RUN_DIR_SPARES_MAX - 1]));
-	CHECK(!is_there(&m, "meta/fresh", ids[RUN_DIR_SPARES_MAX]));
-	CHECK(!is_there(&m, "meta/fresh", ids[RUN_DIR_SPARES_MAX + 1]));
-	CHECK_EQ(files[RUN_DIR_SPARES_MAX].dir_fd, -1);
+	CHECK_EQ(m.service->spares.n, most);
+	CHECK(is_there(&m, "meta/fresh", ids[most - 1]));
+	CHECK(!is_there(&m, "meta/fresh", ids[most]));
+	CHECK(!is_there(&m, "meta/fresh", ids[most + 1]));
+	CHECK_EQ(files[most].dir_fd, -1);
 	run_dir_fini(m.service);
 	CHECK(!is_there(&m, "meta/fresh", ids[0]));
+	sample_remove(&m);
+}
+
+/* Who may open few has them for something better. */
+TEST(with_few_descriptors_fewer_are_spare)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct rlimit before;
+	char ids[4][UUID_SIZE + 1];
+	struct stream_files files[4];
+
+	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 192, before.rlim_max }), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
+		uuid_make(ids[i]);
+		CHECK_EQ(run_dir_make(m.service, ids[i], &files[i]), 0);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(ids); i++)
+		run_dir_give_back(m.service, ids[i], &files[i]);
+	CHECK_EQ(m.service->spares.n, 2);
+	CHECK(!is_there(&m, "meta/fresh", ids[2]) && !is_there(&m, "meta/fresh", ids[3]));
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
 	sample_remove(&m);
 }
 
@@ -228,6 +255,6 @@ TEST(who_waits_reads_the_output_before_the_files_are_given_back)
 
 TESTS(UNIT(who_waits_reads_the_output_before_the_files_are_given_back),
 	UNIT(one_that_is_given_back_serves_the_next), UNIT(a_spare_one_that_is_gone_is_not_missed),
-	UNIT(no_more_than_so_many_are_spare), UNIT(those_that_a_predecessor_left_are_removed),
+	UNIT(no_more_than_so_many_are_spare), UNIT(with_few_descriptors_fewer_are_spare), UNIT(those_that_a_predecessor_left_are_removed),
 	UNIT(a_short_run_is_all_in_its_row), UNIT(one_that_printed_much_keeps_its_directory),
 	UNIT(files_that_are_read_go_with_their_reader))
