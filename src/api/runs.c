@@ -237,7 +237,7 @@ static void list_live(struct listing *l, const struct wanted *w)
 	struct service *s = api_of(l->x)->service;
 
 	for (const struct run *run = s->runs; run; run = run->next) {
-		if (run->is_stored || !fits(run, w))
+		if (!run_is_shown(run) || !fits(run, w))
 			continue;
 		if (l->n_live >= l->page.offset && json_array_size(l->items) < l->page.limit)
 			(void)json_array_append_new(l->items, run_json(s, &run->row));

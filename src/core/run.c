@@ -232,6 +232,11 @@ void run_get(
 	store_get(s->store, &run_table, &key, on_row, l);
 }
 
+bool run_is_shown(const struct run *run)
+{
+	return !run->held && !run->is_stored;
+}
+
 int run_open_output(struct service *s, const struct run_row *row, struct stream **ret)
 {
 	AUTO_FD dir_fd = -1;

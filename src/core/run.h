@@ -135,6 +135,10 @@ void run_get(
 /* What one that is over printed. -ENOENT when that is gone. */
 int run_open_output(struct service *s, const struct run_row *row, struct stream **ret);
 
+/* Is it among those that a list of the living shows? Not before it is to be stored, since we
+ * could die and it had never been, nor when the store has been told of its end. */
+bool run_is_shown(const struct run *run);
+
 /* End it. False when it is over, or ending already. */
 bool run_cancel(struct run *run);
 

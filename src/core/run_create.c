@@ -270,13 +270,20 @@ void run_store_whole(struct run *run)
 	quota_count_run(b, run->row.user_id, (uint64_t)run->row.created_ns);
 	quota_count_end(b, &run->row);
 	run->n_work++;
+	run->is_stored = true;
 	run->service->n_pending++;
 	store_commit(b, on_whole_stored, c);
 }
 
 void run_forget_held(struct run *run)
 {
-	free_creation(take_held(run));
+	struct creation *c = take_held(run);
+	struct problem problem = { 0 };
+
+	(void)problem_set(&problem, "shutting_down", "the server is about to end");
+	c->done(c->ctx, NULL, &problem);
+	problem_fini(&problem);
+	free_creation(c);
 }
 
 /* --- accepting --- */

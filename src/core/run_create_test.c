@@ -305,6 +305,38 @@ TEST(one_with_a_key_and_one_alone_are_stored_at_once)
 	sample_remove(&m);
 }
 
+/* Nobody could find it again if we died. And a list shows it once: the store is asked after it
+ * was told of its end. */
+TEST(one_that_is_held_back_is_in_no_list_of_the_living)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct sample_answer a;
+	char id[UUID_SIZE + 1];
+
+	ask_waiting(&m, &a, NULL, id);
+	CHECK(!run_is_shown(m.service->runs));
+	CHECK(run_is_shown(m.service->runs->next));
+	job_ends(sample_job(1), REASON_EXIT_CODE_0, 0);
+	for (const struct run *run; (run = run_find(m.service, id, NULL)); sample_turn(&m))
+		CHECK(!run_is_shown(run));
+	CHECK_EQ(a.status, 0);
+	sample_remove(&m);
+}
+
+TEST(one_that_lasts_is_shown)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct sample_answer a;
+	char id[UUID_SIZE + 1];
+
+	ask_waiting(&m, &a, NULL, id);
+	SAMPLE_UNTIL(&m, a.n == 1);
+	CHECK(run_is_shown(a.run));
+	sample_remove(&m);
+}
+
 /* The server ends meanwhile: it never was. */
 TEST(one_that_is_held_back_when_the_service_ends_leaves_nothing)
 {
@@ -316,7 +348,8 @@ TEST(one_that_is_held_back_when_the_service_ends_leaves_nothing)
 	ask_waiting(&m, &a, NULL, id);
 	CHECK(m.service->runs->held != NULL);
 	sample_remove(&m);
-	CHECK_EQ(a.n, 0);
+	CHECK_EQ(a.n, 1);
+	CHECK_STR(a.code, "shutting_down");
 }
 
 /* Its only call of the store fails: it is refused, and nothing of it is left. */
@@ -346,6 +379,7 @@ TESTS(UNIT(a_short_run_that_is_waited_for_is_stored_with_its_end),
 	UNIT(one_that_lasts_is_stored_before_its_end),
 	UNIT(one_that_printed_much_is_stored_before_its_end),
 	UNIT(one_with_a_key_and_one_alone_are_stored_at_once),
+	UNIT(one_that_is_held_back_is_in_no_list_of_the_living), UNIT(one_that_lasts_is_shown),
 	UNIT(one_that_is_held_back_when_the_service_ends_leaves_nothing),
 	UNIT(one_that_can_not_be_stored_with_its_end_is_refused),
 	UNIT(runs_wait_in_order_and_a_full_queue_refuses),

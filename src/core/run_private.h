@@ -28,7 +28,7 @@ void run_begin(struct run *run);
 void run_store_held(struct run *run);
 /* ... or store it together with its end, which the row has. */
 void run_store_whole(struct run *run);
-/* ... or forget about that: the service ends. */
+/* ... or refuse it: the service ends. */
 void run_forget_held(struct run *run);
 
 /* run_start.c: is what it asks for something that a box can be told? */
