@@ -256,6 +256,7 @@ static void on_created(void *ctx, struct run *run, struct problem *problem)
 		free_kernel(k);
 	} else if (!run) {
 		k->state = STATE_NONE;
+		k->restarts = false;
 		refuse_all(k, problem);
 	} else {
 		k->state = STATE_STARTING;
@@ -321,6 +322,7 @@ void kernel_on_ready(struct kernel *k)
 		kernel_on_nonsense(k);
 		return;
 	}
+	stop_timer(k);
 	k->state = STATE_IDLE;
 	k->was_ready = true;
 	run_rest(k->run);
@@ -335,21 +337,34 @@ static void signal_run(const struct kernel *k, int sig)
 		k->service->runtime->signal(k->run->job, sig);
 }
 
-/* First as ^C, and if that does not help, the end. */
+/* First as ^C, and if that does not help, the end; at once for one that is not even ready. */
 static void on_late(uv_timer_t *timer)
 {
 	struct kernel *k = timer->data;
 
-	if (k->state != STATE_BUSY)
+	if (k->state != STATE_BUSY && k->state != STATE_STARTING)
 		return;
-	if (!k->is_late) {
+	if (k->state == STATE_BUSY && !k->is_late) {
 		k->is_late = true;
 		signal_run(k, SIGINT);
 		(void)uv_timer_start(timer, on_late, KERNEL_GRACE_MS, 0);
 		return;
 	}
-	k->run->was_late = true;
+	k->is_late = k->run->was_late = true;
 	end_run(k);
+}
+
+static void start_timer(struct kernel *k, uint64_t ms)
+{
+	k->timer = xnew(uv_timer_t);
+	(void)uv_timer_init(k->service->loop, k->timer);
+	k->timer->data = k;
+	(void)uv_timer_start(k->timer, on_late, ms, 0);
+}
+
+void kernel_on_attached(struct kernel *k)
+{
+	start_timer(k, k->run->policy.limits.startup_ms);
 }
 
 static void begin(struct kernel *k)
@@ -363,10 +378,7 @@ static void begin(struct kernel *k)
 	k->is_late = false;
 	k->number++;
 	run_wake(k->run);
-	k->timer = xnew(uv_timer_t);
-	(void)uv_timer_init(k->service->loop, k->timer);
-	k->timer->data = k;
-	(void)uv_timer_start(k->timer, on_late, ms, 0);
+	start_timer(k, ms);
 	kernel_send(k, e);
 }
 
@@ -379,7 +391,7 @@ static void advance(struct kernel *k)
 			end_run(k);
 	} else if (k->first && k->state == STATE_NONE) {
 		create_run(k);
-	} else if (k->first && k->state == STATE_IDLE) {
+	} else if (k->first && k->state == STATE_IDLE && !k->run->has_result) {
 		begin(k);
 	}
 }

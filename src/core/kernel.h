@@ -10,7 +10,8 @@
  * How long it lives is the session's affair, and the policy's time limit is that of each
  * execution: at the limit it is interrupted (variables are kept), and when that does not help
  * within KERNEL_GRACE_MS it is ended (they are lost). Whoever executes next is told that the
- * interpreter is fresh, and why. An idle one holds memory, but no place among the active runs.
+ * interpreter is fresh, and why. One that is not ready within the policy's time for starting is
+ * ended as well. An idle one holds memory, but no place among the active runs.
  * A server that is restarted ends those of its predecessor: what was under way is not known.
  *
  * Everything that comes out of the box is the user's word: limits and nonsense end the

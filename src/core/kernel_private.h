@@ -49,7 +49,7 @@ struct kernel {
 	struct excerpt out, err;
 	char *unsent; /* what the interpreter did not take yet */
 	size_t n_unsent, at_unsent;
-	uv_timer_t *timer; /* of the execution */
+	uv_timer_t *timer; /* of the execution, or until it is ready */
 	uint32_t number;
 	enum kernel_fresh fresh;
 	char fresh_reason[64];
@@ -67,6 +67,7 @@ void kernel_catch_up(struct kernel *k);
 void kernel_hang_up(struct kernel *k);
 
 /* kernel.c */
+void kernel_on_attached(struct kernel *k);
 void kernel_on_ready(struct kernel *k);
 void kernel_on_done(struct kernel *k);
 void kernel_on_nonsense(struct kernel *k);

@@ -171,6 +171,7 @@ void kernel_attach(struct kernel *k, int talk_fd, int out_fd, int err_fd)
 	k->talk = open_tap(k, talk_fd, NULL, on_talk);
 	k->out_tap = open_tap(k, out_fd, &k->out, on_output);
 	k->err_tap = open_tap(k, err_fd, &k->err, on_output);
+	kernel_on_attached(k);
 }
 
 void kernel_hang_up(struct kernel *k)

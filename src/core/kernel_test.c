@@ -343,6 +343,78 @@ TEST(one_that_lies_is_ended)
 	}
 }
 
+/* What Python imports before it comes to the driver can be the user's. */
+TEST(one_that_never_gets_ready_is_ended)
+{
+	SAMPLE(m);
+	m.settings.startup_timeout_sec = 1;
+	sample_open(&m);
+	struct session *session = sample_session(&m);
+	struct heard h;
+
+	ask(session, "1", &h);
+	start_python(&m, 0, "import time; time.sleep(100)");
+	CHECK_EQ(m.service->queue.n_active, 1);
+	SAMPLE_UNTIL(&m, sample_job(0)->n_cancels == 1);
+	stop(0, REASON_CANCELED_BY_USER);
+	SAMPLE_UNTIL(&m, h.n);
+	CHECK_EQ(h.outcome, KERNEL_DIED);
+	CHECK(h.was_late);
+	CHECK_STR(h.reason, "execution_timeout");
+	CHECK_EQ(m.service->queue.n_active, 0);
+	sample_remove(&m);
+}
+
+/* It is dead, and that is being stored: what is asked for now has not failed yet. */
+TEST(one_that_is_dead_gets_no_more_work)
+{
+	SAMPLE(m);
+	struct heard h;
+	struct session *session = begin(&m, &h);
+
+	stop(0, REASON_OOM_KILLED);
+	ask(session, "8", &h);
+	start(&m, 1);
+	SAMPLE_UNTIL(&m, h.n);
+	CHECK_EQ(h.outcome, KERNEL_OK);
+	CHECK_STR(h.fresh_reason, "oom_killed");
+	finish(&m, 1);
+}
+
+/* Somebody wanted a fresh one, and it could not be stored: the next is made once. */
+TEST(a_restart_is_forgotten_with_what_could_not_be_made)
+{
+	unsigned n_refused = 0;
+
+	for (int n = 3; n < 9 && n_refused == 0; n++) {
+		SAMPLE(m);
+		(void)snprintf(m.store, sizeof(m.store), "fault:%d:memory:", n);
+		sample_open(&m);
+		struct sample_answer a;
+		struct heard h = { 0 };
+
+		sample_ask_session(&m, &a, "alice", NULL, "{\"base_image\":\"host\"}");
+		SAMPLE_UNTIL(&m, a.n);
+		if (a.status == 0) {
+			ask(a.session, "1", &h);
+			CHECK(kernel_restart(a.session));
+			SAMPLE_UNTIL(&m, h.n || sample_host.n_jobs);
+		}
+		if (h.n) {
+			CHECK_STR(h.code, "store_unavailable");
+			n_refused++;
+			ask(a.session, "2", &h);
+			start(&m, 0);
+			SAMPLE_UNTIL(&m, h.n);
+			CHECK_EQ(h.fresh, KERNEL_FIRST_USE);
+			stop(0, REASON_EXIT_CODE_0);
+		}
+		sample_answer_fini(&a);
+		sample_remove(&m);
+	}
+	CHECK(n_refused > 0);
+}
+
 TEST(an_idle_one_holds_no_place_and_lives_as_long_as_its_session)
 {
 	SAMPLE(m);
@@ -501,7 +573,9 @@ TESTS(UNIT(variables_persist_and_the_last_expression_is_shown),
 	UNIT(a_flood_is_cut_and_what_comes_late_is_told_next), UNIT(an_interrupt_keeps_state),
 	UNIT(time_that_is_over_interrupts_and_then_ends),
 	UNIT(one_that_dies_says_of_what_and_the_next_is_fresh), UNIT(a_restart_is_one),
-	UNIT(one_that_lies_is_ended),
+	UNIT(one_that_lies_is_ended), UNIT(one_that_never_gets_ready_is_ended),
+	UNIT(one_that_is_dead_gets_no_more_work),
+	UNIT(a_restart_is_forgotten_with_what_could_not_be_made),
 	UNIT(an_idle_one_holds_no_place_and_lives_as_long_as_its_session),
 	UNIT(what_can_not_be_executed_is_refused), UNIT(a_user_has_so_many_and_no_more),
 	UNIT(variables_of_the_process_are_there_for_one_execution), UNIT(it_ends_with_its_session),
