@@ -255,6 +255,7 @@ TEST(who_waits_reads_the_output_before_the_files_are_given_back)
 
 TESTS(UNIT(who_waits_reads_the_output_before_the_files_are_given_back),
 	UNIT(one_that_is_given_back_serves_the_next), UNIT(a_spare_one_that_is_gone_is_not_missed),
-	UNIT(no_more_than_so_many_are_spare), UNIT(with_few_descriptors_fewer_are_spare), UNIT(those_that_a_predecessor_left_are_removed),
-	UNIT(a_short_run_is_all_in_its_row), UNIT(one_that_printed_much_keeps_its_directory),
+	UNIT(no_more_than_so_many_are_spare), UNIT(with_few_descriptors_fewer_are_spare),
+	UNIT(those_that_a_predecessor_left_are_removed), UNIT(a_short_run_is_all_in_its_row),
+	UNIT(one_that_printed_much_keeps_its_directory),
 	UNIT(files_that_are_read_go_with_their_reader))

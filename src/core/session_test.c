@@ -428,7 +428,7 @@ TESTS(UNIT(a_session_is_made_found_and_deleted), UNIT(the_same_key_gives_the_sam
 	UNIT(a_run_that_does_not_end_keeps_its_session),
 	UNIT(a_run_is_not_accepted_into_a_session_that_ended_meanwhile),
 	UNIT(a_run_is_not_accepted_into_a_session_that_is_gone), UNIT(sessions_expire),
-	UNIT(closing_while_a_session_ends),
-	UNIT(closing_while_a_run_of_a_session_goes_on), UNIT(a_run_inherits_what_it_does_not_say),
-	UNIT(without_an_image_nothing_runs_in_it), UNIT(a_session_whose_workspace_is_gone_is_lost),
+	UNIT(closing_while_a_session_ends), UNIT(closing_while_a_run_of_a_session_goes_on),
+	UNIT(a_run_inherits_what_it_does_not_say), UNIT(without_an_image_nothing_runs_in_it),
+	UNIT(a_session_whose_workspace_is_gone_is_lost),
 	UNIT(a_session_is_deleted_with_its_snapshots))

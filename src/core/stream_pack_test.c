@@ -198,5 +198,5 @@ TEST(files_that_somebody_reads_stay)
 
 TESTS(UNIT(what_was_packed_is_replayed_the_same), UNIT(only_short_ones_are_packed),
 	UNIT(a_text_that_is_none_is_refused), UNIT(what_is_behind_the_last_part_is_noticed),
-	UNIT(files_serve_another_stream),
-	UNIT(what_is_left_behind_the_end_goes_as_well), UNIT(files_that_somebody_reads_stay))
+	UNIT(files_serve_another_stream), UNIT(what_is_left_behind_the_end_goes_as_well),
+	UNIT(files_that_somebody_reads_stay))
