@@ -428,8 +428,12 @@ const struct mcp_tool tool_read_artifact = {
 	.input_schema = INPUT(",\"path\":{\"type\":\"string\",\"minLength\":1,\"maxLength\":4096,"
 			      "\"description\":\"such as /mnt/data/plot.png\"}",
 		"\"session_id\",\"path\""),
-	.output_schema = "{" SCHEMA_DIALECT ",\"type\":\"object\",\"required\":[\"path\","
-			 "\"mime_type\",\"content_base64\"],\"properties\":{"
+	/* An error has to fit it too. */
+	.output_schema = "{" SCHEMA_DIALECT ",\"type\":\"object\",\"anyOf\":[{\"required\":["
+			 "\"path\",\"mime_type\",\"content_base64\"]},"
+			 "{\"required\":[\"error\",\"download_url\"]}],\"properties\":{"
+			 "\"error\":{\"type\":\"string\"},\"limit_bytes\":{\"type\":\"integer\"},"
+			 "\"download_url\":{\"type\":\"string\"},"
 			 "\"path\":{\"type\":\"string\"},\"mime_type\":{\"type\":\"string\"},"
 			 "\"size_bytes\":{\"type\":\"integer\"},\"sha256\":{\"type\":\"string\"},"
 			 "\"content_base64\":{\"type\":\"string\"}}}",
