@@ -17,9 +17,6 @@
 #include "mcp/mcp_peer.h"
 #include "mcp/tool.h"
 
-#define FIRST_WORD_MS 500u /* until progress is told for the first time */
-#define WORD_MS       1000u
-
 struct task *task_new(struct call *c, json_t *body, void (*over)(struct task *t, struct run *run))
 {
 	struct task *t = xnew(struct task);
@@ -76,7 +73,7 @@ static void tell_of_it(struct task *t)
 	t->timer.data = t;
 	t->has_timer = true;
 	t->begun_ms = uv_now(s->loop);
-	(void)uv_timer_start(&t->timer, on_timer, FIRST_WORD_MS, WORD_MS);
+	(void)uv_timer_start(&t->timer, on_timer, TASK_FIRST_WORD_MS, TASK_WORD_MS);
 }
 
 static void on_over(struct run_waiter *w, struct run *run)

@@ -13,6 +13,9 @@
 struct call;
 struct session;
 
+#define TASK_FIRST_WORD_MS 500u /* until progress is told for the first time */
+#define TASK_WORD_MS       1000u
+
 struct task {
 	struct call *call; /* NULL once it was answered */
 	json_t *body;      /* of POST /runs */

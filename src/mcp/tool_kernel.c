@@ -16,6 +16,7 @@
 #include "mcp/mcp_peer.h"
 #include "mcp/output.h"
 #include "mcp/resources.h"
+#include "mcp/task.h"
 #include "mcp/tool.h"
 
 struct kernel_job {
@@ -25,13 +26,52 @@ struct kernel_job {
 	json_t *env;
 	uint64_t timeout_ms;
 	bool restarts;
+	uv_timer_t timer; /* while it is told of */
+	bool has_timer;
+	uint64_t begun_ms;
 };
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+	free(handle->data);
+}
 
 static void job_free(struct kernel_job *j)
 {
 	json_decref(j->code);
 	json_decref(j->env);
-	free(j);
+	if (j->has_timer)
+		uv_close((uv_handle_t *)&j->timer, on_timer_closed);
+	else
+		free(j);
+}
+
+/* --- while it goes --- */
+
+static void on_timer(uv_timer_t *timer)
+{
+	struct kernel_job *j = timer->data;
+	double elapsed = (double)(uv_now(timer->loop) - j->begun_ms) / 1000;
+	char text[64];
+
+	if (!j->call)
+		return;
+	(void)snprintf(text, sizeof(text), "running for %.0f s", elapsed);
+	call_progress(j->call, elapsed, (double)j->timeout_ms / 1000, text);
+}
+
+static void tell_of_it(struct kernel_job *j)
+{
+	struct service *s = call_service(j->call);
+
+	call_log(j->call, CALL_INFO, "run", json_pack("{s:s}", "event", "started"));
+	if (!j->call->progress_token)
+		return;
+	(void)uv_timer_init(s->loop, &j->timer);
+	j->timer.data = j;
+	j->has_timer = true;
+	j->begun_ms = uv_now(s->loop);
+	(void)uv_timer_start(&j->timer, on_timer, TASK_FIRST_WORD_MS, TASK_WORD_MS);
 }
 
 /* --- the answer --- */
@@ -179,6 +219,10 @@ static void on_done(void *ctx, struct kernel_result *result, struct problem *pro
 		j->call->cancel = NULL;
 		j->call->abandon = NULL;
 		if (result)
+			call_log(j->call, CALL_INFO, "run",
+				json_pack("{s:s,s:s,s:s}", "event", "ended", "run_id",
+					result->run_id, "reason_code", reason_of(result)));
+		if (result)
 			finish(j, result);
 		else
 			call_refuse_tool(j->call, problem);
@@ -228,6 +272,7 @@ static void on_session(struct call *c, struct session *session)
 	memcpy(j->session_id, session->row.id, sizeof(j->session_id));
 	c->cancel = cancel;
 	c->abandon = abandon;
+	tell_of_it(j);
 	if (j->restarts)
 		(void)kernel_restart(session);
 	kernel_execute(session, &wish, on_done, j);

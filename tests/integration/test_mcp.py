@@ -69,16 +69,19 @@ class Client:
         return list(events(answer.text))[-1][1]
 
     def call(self, name, **arguments):
-        """The result of a tool."""
+        """The result of a tool; what is structured fits what it promises, also of an error, or
+        clients would refuse it."""
         answer = self.ask("tools/call", {"name": name, "arguments": arguments})
         assert "result" in answer, answer
+        if "structuredContent" in answer["result"]:
+            jsonschema.validate(answer["result"]["structuredContent"],
+                                self.tools[name]["outputSchema"])
         return answer["result"]
 
     def good(self, name, **arguments):
-        """The structured content of a tool that worked, which fits what it promises."""
+        """The structured content of a tool that worked."""
         result = self.call(name, **arguments)
         assert not result["isError"], result
-        jsonschema.validate(result["structuredContent"], self.tools[name]["outputSchema"])
         return result["structuredContent"]
 
     @property
@@ -791,6 +794,20 @@ def test_a_kernel_that_is_late_keeps_its_variables_and_one_that_dies_says_so(cli
     assert result["isError"] and "variables are lost" in result["structuredContent"]["message"]
     got = client.good("run_python", session_id="s", code="'x' in dir()", kernel=True)
     assert got["result"] == "False" and got["fresh"].startswith("died")
+
+
+@once
+def test_a_kernel_tells_of_its_progress(client):
+    client.ask("logging/setLevel", {"level": "info"})
+    answer = client.post("tools/call", {"name": "run_python", "_meta": {"progressToken": "p"},
+                         "arguments": {"session_id": "s", "kernel": True,
+                                       "code": "import time; time.sleep(2)"}})
+    said = [m for _, m in events(answer.text) if m]
+    progress = [m["params"] for m in said if m.get("method") == "notifications/progress"]
+    assert len(progress) >= 2 and progress[0]["progress"] < progress[-1]["progress"]
+    logs = [m["params"]["data"] for m in said if m.get("method") == "notifications/message"]
+    assert [x["event"] for x in logs] == ["started", "ended"]
+    assert logs[1]["run_id"] == said[-1]["result"]["structuredContent"]["run_id"]
 
 
 @once
