@@ -206,7 +206,7 @@ static char *make_head(const struct bridge *b, const struct work *w)
 	write_field(out, "Mcp-Session-Id", opens ? NULL : b->session);
 	write_field(out, "MCP-Protocol-Version", opens ? NULL : b->version);
 	write_field(out, "Last-Event-ID", w->last_id);
-	if (w->kind == WORK_POST)
+	if (w->kind == WORK_POST && w->job)
 		(void)fprintf(out, "Content-Type: application/json\r\nContent-Length: %zu\r\n",
 			w->job->size);
 	(void)fprintf(out, "\r\n");
