@@ -6,10 +6,12 @@
 
 #include "base/err.h"
 
-/* Before anything is built from it: a parser that recurses is not given what is too deep. */
-static bool is_too_deep(const char *text, size_t size)
+/* Before anything is built from it: a parser that recurses is not given what is too deep, and
+ * one that is at it for long, while others wait, not what has too many parts. */
+static int check(const char *text, size_t size, struct err *err)
 {
 	size_t depth = 0;
+	size_t n_values = 1;
 	bool in_string = false;
 
 	for (size_t i = 0; i < size; i++) {
@@ -21,22 +23,30 @@ static bool is_too_deep(const char *text, size_t size)
 		} else if (c == '"') {
 			in_string = true;
 		} else if (c == '{' || c == '[') {
-			if (++depth > JSON_DEPTH_MAX)
-				return true;
+			depth++;
+			n_values++;
 		} else if ((c == '}' || c == ']') && depth > 0) {
 			depth--;
+		} else if (c == ',') {
+			n_values++;
 		}
+		if (depth > JSON_DEPTH_MAX)
+			return err_set(err, -EBADMSG, "the JSON is nested deeper than %u levels",
+				JSON_DEPTH_MAX);
+		if (n_values > JSON_VALUES_MAX)
+			return err_set(
+				err, -EBADMSG, "the JSON has more than %u values", JSON_VALUES_MAX);
 	}
-	return false;
+	return 0;
 }
 
 int json_read(const char *text, size_t size, json_t **ret, struct err *err)
 {
 	json_error_t error;
 
-	if (is_too_deep(text, size))
-		return err_set(
-			err, -EBADMSG, "the JSON is nested deeper than %u levels", JSON_DEPTH_MAX);
+	int r = check(text, size, err);
+	if (r < 0)
+		return r;
 	json_t *json = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
 	if (!json)
 		return err_set(err, -EBADMSG, "line %d, column %d: %s", error.line, error.column,

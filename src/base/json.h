@@ -8,11 +8,12 @@
 
 struct err;
 
-#define JSON_DEPTH_MAX 64u
+#define JSON_DEPTH_MAX  64u
+#define JSON_VALUES_MAX 200000u /* each costs far more memory than the text it needs */
 
 /* Parse `size` bytes of one JSON text. The caller must json_decref() `*ret`. -EBADMSG with a
  * sentence for what is no JSON, says one key twice, holds a number that does not fit, a NUL
- * character or invalid UTF-8, or is nested deeper than JSON_DEPTH_MAX. */
+ * character or invalid UTF-8, is nested deeper than JSON_DEPTH_MAX, or has more values. */
 int json_read(const char *text, size_t size, json_t **ret, struct err *err);
 
 /* The canonical form: keys sorted, no blanks. The caller frees it; aborts without memory. */

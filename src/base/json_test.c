@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/str.h"
 #include "lib/test.h"
 
 static int read_text(const char *text, json_t **ret, struct err *err)
@@ -68,6 +69,27 @@ TEST(nesting_has_an_end)
 	CHECK(json == NULL);
 }
 
+TEST(the_number_of_values_has_an_end)
+{
+	size_t size = 2 * JSON_VALUES_MAX;
+	AUTO_FREE char *text = xcalloc(1, size + 2);
+	json_t *json = NULL;
+	struct err err = { 0 };
+
+	for (size_t i = 0; i < size; i += 2)
+		memcpy(text + i, "1,", 2);
+	text[0] = '['; /* "[11,1,1" and so on: itself, and n - 1 values */
+	text[1] = '1';
+	text[size - 1] = ']';
+	CHECK_EQ(json_read(text, size, &json, NULL), 0);
+	json_decref(json);
+	json = NULL;
+	memcpy(text + size - 1, ",1]", 3);
+	CHECK_EQ(json_read(text, size + 2, &json, &err), -EBADMSG);
+	CHECK(strstr(err.text, "values") != NULL);
+	CHECK(json == NULL);
+}
+
 TEST(brackets_in_strings_do_not_count)
 {
 	AUTO_JSON *json = NULL;
@@ -80,4 +102,5 @@ TEST(brackets_in_strings_do_not_count)
 }
 
 TESTS(UNIT(equal_values_have_one_canonical_text), UNIT(what_is_bad_is_refused_with_a_place),
-	UNIT(nesting_has_an_end), UNIT(brackets_in_strings_do_not_count))
+	UNIT(nesting_has_an_end), UNIT(the_number_of_values_has_an_end),
+	UNIT(brackets_in_strings_do_not_count))
