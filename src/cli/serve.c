@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <malloc.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -37,6 +38,7 @@
 /* Of libuv's pool: twice as many as may be cloning repositories, which is the only work that
  * somebody outside can make last. */
 #define POOL_THREADS SESSION_FETCHES_MAX * 2
+#define MAPPED_BYTES (256 << 10) /* a piece of memory that is large */
 
 /* Of a file with a certificate and its chain, or a key. */
 #define PEM_MAX (1u << 20)
@@ -479,9 +481,17 @@ static void set_pool_size(void)
 	(void)setenv("UV_THREADPOOL_SIZE", number, 0);
 }
 
+/* What is large goes back to the system when it is freed. As malloc has it by itself, one that was
+ * freed makes the next ones stay: a burst of large answers would be paid for forever. */
+static void set_memory(void)
+{
+	(void)mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES);
+}
+
 static int serve(struct server *s, const char *data_dir, struct err *err)
 {
 	set_pool_size();
+	set_memory();
 	(void)uv_loop_init(&s->loop);
 	(void)uv_signal_init(&s->loop, &s->term);
 	(void)uv_signal_init(&s->loop, &s->interrupt);

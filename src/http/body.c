@@ -44,17 +44,23 @@ static int open_unlinked(const char *dir)
 	return fd;
 }
 
+int body_open_file(const char *dir)
+{
+	if (!dir)
+		return -EINVAL;
+	int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == ENOENT))
+		return open_unlinked(dir);
+	return fd < 0 ? -errno : fd;
+}
+
 int body_open(struct body *b, const char *dir, struct err *err)
 {
 	if (b->mode != BODY_FILE)
 		return 0;
 	if (!dir)
 		return err_set(err, -EINVAL, "there is no directory for bodies");
-	b->fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	if (b->fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == ENOENT))
-		b->fd = open_unlinked(dir);
-	else if (b->fd < 0)
-		b->fd = -errno;
+	b->fd = body_open_file(dir);
 	return b->fd < 0
 		       ? err_set(err, b->fd, "spool a body in '%.100s': %s", dir, strerror(-b->fd))
 		       : 0;

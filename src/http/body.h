@@ -20,6 +20,9 @@ struct body {
 void body_init(struct body *b, enum body_mode mode, uint64_t max);
 void body_fini(struct body *b);
 
+/* A file in `dir` that has no name: its descriptor or a negative errno. */
+int body_open_file(const char *dir);
+
 /* Make what an empty body has: 0 or a negative errno. */
 int body_open(struct body *b, const char *dir, struct err *err);
 

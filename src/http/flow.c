@@ -15,7 +15,9 @@ struct flow {
 	struct exchange *x;
 	const struct flow_ops *ops;
 	void *ctx;
-	bool is_ended; /* nothing new comes after what there is */
+	struct shared *rest; /* what was said last, as far as it is not written: */
+	size_t at;           /* from here */
+	bool is_ended;       /* nothing new comes after what there is */
 };
 
 struct flow *exchange_reply_flow(
@@ -35,6 +37,7 @@ void flow_free(struct flow *f)
 	if (!f)
 		return;
 	f->ops->closed(f->ctx);
+	shared_unrefp(&f->rest);
 	free(f);
 }
 
@@ -50,22 +53,21 @@ void flow_end(struct flow *f)
 	flow_want_write(f);
 }
 
-/* A small one in one write, from the server's buffer. */
+void flow_drop(struct flow *f)
+{
+	if (f->x->conn)
+		wire_close(f->x->conn->wire);
+}
+
+/* A chunk in one write, from the server's buffer. */
 static void write_piece(struct exchange *x, const char *data, size_t size)
 {
 	char *buffer = x->server->buffer;
-	bool is_small = size <= HTTP_PIECE;
 	int n = x->head.is_old ? 0 : snprintf(buffer, CHUNK_HEAD_MAX, "%zx\r\n", size);
 	size_t at = (size_t)n;
 
-	if (is_small) {
-		memcpy(buffer + at, data, size);
-		at += size;
-	} else {
-		(void)wire_write(x->conn->wire, buffer, at);
-		(void)wire_write(x->conn->wire, data, size);
-		at = 0;
-	}
+	memcpy(buffer + at, data, size);
+	at += size;
 	if (!x->head.is_old) {
 		memcpy(buffer + at, "\r\n", 2);
 		at += 2;
@@ -74,19 +76,33 @@ static void write_piece(struct exchange *x, const char *data, size_t size)
 	x->sent += size;
 }
 
+/* Something of what there is to say; false when there is nothing now. A large one goes in
+ * pieces, or all of what its reader does not take would be held for it a second time. */
+static bool say(struct flow *f)
+{
+	if (!f->rest) {
+		f->rest = f->ops->next(f->ctx);
+		f->at = 0;
+	}
+	if (!f->rest)
+		return false;
+	size_t left = f->rest->size - f->at;
+	size_t size = left < HTTP_PIECE ? left : HTTP_PIECE;
+	if (size > 0)
+		write_piece(f->x, shared_data(f->rest) + f->at, size);
+	f->at += size;
+	if (f->at == f->rest->size)
+		shared_unref(TAKE(f->rest));
+	return true;
+}
+
 void flow_continue(struct flow *f)
 {
 	struct exchange *x = f->x;
 	int n = 0;
 
-	for (; n < PIECES_A_TURN && !wire_is_blocked(x->conn->wire); n++) {
-		CLEANUP(shared_unrefp) struct shared *m = f->ops->next(f->ctx);
-
-		if (!m)
-			break;
-		if (m->size > 0)
-			write_piece(x, shared_data(m), m->size);
-	}
+	while (n < PIECES_A_TURN && !wire_is_blocked(x->conn->wire) && say(f))
+		n++;
 	if (wire_is_blocked(x->conn->wire))
 		return; /* it tells when it can go on */
 	if (n == PIECES_A_TURN) {

@@ -196,6 +196,9 @@ void flow_want_write(struct flow *f);
 /* It ends after what next() still has; `closed` follows. */
 void flow_end(struct flow *f);
 
+/* It ends now, with its connection, whatever the client did not take; `closed` follows. */
+void flow_drop(struct flow *f);
+
 /* --- WebSockets --- */
 
 /* Nothing is compressed, pings are answered, a peer that is silent for half of idle_sec is

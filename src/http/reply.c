@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "http/http_private.h"
@@ -201,27 +202,51 @@ static void finish(struct exchange *x)
 
 /* --- bytes --- */
 
+static void begin_sending(struct exchange *x, int fd, uint64_t offset, uint64_t size);
+
+/* What the client does not take now goes to a file: one that reads slowly, or never, costs no
+ * memory. Without room for that file it has to. */
+static void write_rest(struct exchange *x, const char *data, size_t size)
+{
+	while (size > 0 && !wire_is_blocked(x->conn->wire)) {
+		size_t n = size < HTTP_PIECE ? size : HTTP_PIECE;
+
+		(void)wire_write(x->conn->wire, data, n);
+		x->sent += n;
+		data += n;
+		size -= n;
+	}
+	AUTO_FD fd = size > HTTP_PIECE ? body_open_file(x->server->options.spool_dir) : -1;
+	if (fd >= 0 && fd_write_full(fd, data, size) == 0) {
+		begin_sending(x, take_fd(&fd), 0, size);
+		return;
+	}
+	if (size > 0)
+		(void)wire_write(x->conn->wire, data, size);
+	x->sent += size;
+	finish(x);
+}
+
 void exchange_reply_bytes(
 	struct exchange *x, int status, const char *type, const void *data, size_t size)
 {
 	struct announced a = { .type = type, .size = size };
-	AUTO_FREE char *large = NULL;
+	char *to = x->server->buffer;
 
 	if (!begin(x, status))
 		return;
 	if (!type || has_no_body(status) || streq(x->head.method, "HEAD"))
 		size = 0;
-	if (size > HTTP_PIECE)
-		large = malloc(HEAD_ROOM + FIELDS_MAX + size);
-	char *to = size > HTTP_PIECE ? large : x->server->buffer;
-	if (!to)
-		abort();
 	size_t n = write_head(to, x, status, &a);
-	if (size > 0)
-		memcpy(to + n, data, size);
-	x->sent = size;
-	(void)wire_write(x->conn->wire, to, n + size);
-	finish(x);
+	size_t first = size < HTTP_PIECE ? size : HTTP_PIECE;
+	if (first > 0)
+		memcpy(to + n, data, first);
+	x->sent = first;
+	(void)wire_write(x->conn->wire, to, n + first);
+	if (size > first)
+		write_rest(x, (const char *)data + first, size - first);
+	else
+		finish(x);
 }
 
 void exchange_reply_json(struct exchange *x, int status, json_t *json)

@@ -243,6 +243,32 @@ TEST(who_does_not_read_costs_little)
 	}
 }
 
+/* The same with bytes that a handler made, which have no file yet. */
+TEST(bytes_that_nobody_reads_cost_no_memory)
+{
+	SCRATCH(dir);
+	SAMPLE(s, .routes = tables, .spool_dir = dir.path);
+	int fds[30];
+	RESPONSE(r);
+
+	client_ask(&s, GET("/bytes"), &r);
+	size_t before = memory_kib();
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+		fds[i] = client_connect(&s);
+		client_send(fds[i], GET("/bytes"));
+	}
+	(void)usleep(300000);
+	client_ask(&s, GET("/bytes"), &r);
+	CHECK_EQ(r.size, 3 << 20);
+	CHECK(memory_kib() < before + 30 * 160);
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+		client_read_response(fds[i], true, &r);
+		CHECK_EQ(r.size, 3 << 20);
+		CHECK_MEM(r.body, content, r.size);
+		(void)close(fds[i]);
+	}
+}
+
 static void take_gzips(struct sample *s)
 {
 	s->server->n_gzips += HTTP_GZIPS_MAX;
@@ -284,6 +310,7 @@ int main(void)
 		UNIT(a_file_that_became_shorter_is_seen_to_be_cut),
 		UNIT(a_file_is_compressed_on_its_way), UNIT(an_old_client_gets_no_chunks),
 		UNIT(a_header_can_not_end_its_line), UNIT(who_does_not_read_costs_little),
+		UNIT(bytes_that_nobody_reads_cost_no_memory),
 		UNIT(only_some_are_compressed_at_the_same_time) };
 
 	return cmocka_run_group_tests(tests, group_setup, NULL);
