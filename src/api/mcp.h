@@ -24,6 +24,7 @@ struct mcp_session;
 struct shared;
 
 #define MCP_EVENTS_BYTES  (16u << 20) /* kept for one session; the oldest go */
+#define MCP_ALL_BYTES     (32u << 20) /* ... for all; the session that has most of them goes */
 #define MCP_STREAMS_MAX   32u         /* kept for one session; those that are over go first */
 #define MCP_LISTENING_MAX 8u          /* GET streams of one session at the same time */
 #define MCP_PATIENCE_MS   1000u       /* until an answer becomes a stream */
@@ -100,6 +101,7 @@ struct mcp_door {
 	struct mcp_host host;
 	LIST_HEAD(, mcp_session) sessions;
 	uv_timer_t timer; /* once a second while there are sessions */
+	size_t n_bytes;   /* of events */
 	bool is_closing;
 	void (*done)(void *ctx);
 	void *ctx;
@@ -121,6 +123,10 @@ void mcp_session_hear(
 /* Make room among the streams and events that are kept. */
 void mcp_session_trim(struct mcp_session *s);
 
+/* Drop something that was sent, and is only kept in case its client comes back. False when there
+ * is nothing of that kind. */
+bool mcp_session_drop_sent(struct mcp_session *s);
+
 /* --- answers --- */
 
 /* An error of the protocol, with a status of HTTP; `id` may be NULL. */
@@ -129,6 +135,9 @@ void mcp_refuse(struct exchange *x, int status, const json_t *id, int code, cons
 /* --- the door: api.c opens and closes it --- */
 
 struct mcp_door *mcp_door_open(struct api *api);
+
+/* Events of all are too many: soon, but not from within this call, there is room again. */
+void mcp_door_relieve(struct mcp_door *d);
 
 /* Everybody is told that it is over, so that no exchange is left; nothing new begins. */
 void mcp_door_end(struct mcp_door *d);

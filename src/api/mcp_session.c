@@ -307,9 +307,39 @@ static void tick_session(struct mcp_session *s, uint64_t now)
 		mcp_session_end(s);
 }
 
+static struct mcp_session *find_largest(const struct mcp_door *d)
+{
+	struct mcp_session *largest = LIST_FIRST(&d->sessions);
+	struct mcp_session *s;
+
+	LIST_FOREACH(s, &d->sessions, link)
+	{
+		if (s->n_bytes > largest->n_bytes)
+			largest = s;
+	}
+	return largest;
+}
+
+/* What nobody waits for goes first. Then it is who lets most wait: a client that asks for more
+ * than it reads. */
+static void relieve(struct mcp_door *d)
+{
+	struct mcp_session *s;
+
+	LIST_FOREACH(s, &d->sessions, link)
+	{
+		while (d->n_bytes > MCP_ALL_BYTES && mcp_session_drop_sent(s))
+			continue;
+	}
+	while (d->n_bytes > MCP_ALL_BYTES && !LIST_EMPTY(&d->sessions))
+		mcp_session_end(find_largest(d));
+}
+
 static void on_tick(uv_timer_t *timer)
 {
 	struct mcp_door *d = timer->data;
+
+	relieve(d);
 
 	for (struct mcp_session *s = LIST_FIRST(&d->sessions), *next; s; s = next) {
 		next = LIST_NEXT(s, link);
@@ -317,4 +347,9 @@ static void on_tick(uv_timer_t *timer)
 	}
 	if (LIST_EMPTY(&d->sessions))
 		(void)uv_timer_stop(timer);
+}
+
+void mcp_door_relieve(struct mcp_door *d)
+{
+	(void)uv_timer_start(&d->timer, on_tick, 0, MCP_PATIENCE_MS);
 }

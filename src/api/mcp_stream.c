@@ -19,6 +19,7 @@ struct mcp_event {
 struct mcp_pipe {
 	struct mcp_stream *stream; /* NULL: it is to end */
 	struct flow *flow;
+	const struct mcp_event *giving; /* given to the connection, which may not have taken it */
 	bool wants_comment;
 };
 
@@ -33,6 +34,7 @@ static void drop_event(struct mcp_stream *t, struct mcp_event *e)
 {
 	TAILQ_REMOVE(&t->events, e, link);
 	t->session->n_bytes -= e->text->size;
+	t->session->door->n_bytes -= e->text->size;
 	shared_unref(e->text);
 	free(e);
 }
@@ -44,9 +46,12 @@ static void append(struct mcp_stream *t, struct shared *text, uint64_t seq)
 	e->seq = seq;
 	e->text = text;
 	t->session->n_bytes += text->size;
+	t->session->door->n_bytes += text->size;
 	TAILQ_INSERT_TAIL(&t->events, e, link);
 	if (t->pipe)
 		flow_want_write(t->pipe->flow);
+	if (t->session->door->n_bytes > MCP_ALL_BYTES)
+		mcp_door_relieve(t->session->door);
 }
 
 void mcp_stream_add(struct mcp_stream *t, json_t *message)
@@ -120,9 +125,17 @@ void mcp_stream_disconnect(struct mcp_stream *t)
 	flow_end(pipe->flow);
 }
 
+/* ... at once when it does not take what it is being given: nobody would count that any more. */
+static void cut_off(struct mcp_stream *t)
+{
+	if (t->pipe && t->pipe->giving)
+		flow_drop(t->pipe->flow);
+	mcp_stream_disconnect(t);
+}
+
 void mcp_stream_free(struct mcp_stream *t)
 {
-	mcp_stream_disconnect(t);
+	cut_off(t);
 	while (!TAILQ_EMPTY(&t->events))
 		drop_event(t, TAILQ_FIRST(&t->events));
 	TAILQ_REMOVE(&t->session->streams, t, link);
@@ -140,7 +153,7 @@ static void check_over(struct mcp_stream *t)
 {
 	const struct mcp_event *last = TAILQ_LAST(&t->events, mcp_events);
 
-	if (t->is_over && t->pipe && (!last || has_sent(t, last)))
+	if (t->is_over && t->pipe && !t->pipe->giving && (!last || has_sent(t, last)))
 		mcp_stream_disconnect(t);
 }
 
@@ -179,13 +192,16 @@ static struct shared *on_next(void *ctx)
 	struct mcp_stream *t = pipe->stream;
 	struct mcp_event *e = t ? next_event(t) : NULL;
 
+	if (t && !e && t->is_over) { /* the last was taken */
+		mcp_stream_disconnect(t);
+		return NULL;
+	}
+	pipe->giving = e;
 	if (!e)
 		return t && pipe->wants_comment ? say_comment(pipe) : NULL;
-	struct shared *text = shared_ref(e->text);
 	t->sent_seq = e->seq;
 	t->told_ms = now_ms(t);
-	check_over(t);
-	return text;
+	return shared_ref(e->text);
 }
 
 static void on_closed(void *ctx)
@@ -204,7 +220,7 @@ void mcp_stream_connect(struct mcp_stream *t, struct exchange *x, uint64_t seq)
 	static const struct flow_ops ops = { .next = on_next, .closed = on_closed };
 	struct mcp_pipe *pipe = xnew(struct mcp_pipe);
 
-	mcp_stream_disconnect(t); /* of who was cut off, and does not know yet */
+	cut_off(t); /* who lost it, and does not know yet */
 	pipe->stream = t;
 	exchange_set_header(x, "Cache-Control", "no-cache, no-transform");
 	exchange_set_header(x, "X-Accel-Buffering", "no");
@@ -262,7 +278,8 @@ static struct mcp_stream *find_spare(struct mcp_session *s, bool is_over)
 	return NULL;
 }
 
-/* One that was sent; else one that is not the last of its stream, which may be its answer. */
+/* One that was sent; else one that is not the last of its stream, which may be its answer. What a
+ * connection is being given is held by it, dropped or not. */
 static bool drop_oldest_event(struct mcp_session *s, bool only_sent)
 {
 	struct mcp_stream *t;
@@ -271,12 +288,23 @@ static bool drop_oldest_event(struct mcp_session *s, bool only_sent)
 	{
 		struct mcp_event *e = TAILQ_FIRST(&t->events);
 
-		if (e && (has_sent(t, e) || (!only_sent && TAILQ_NEXT(e, link)))) {
+		if (!e || (t->pipe && t->pipe->giving == e))
+			continue;
+		if (has_sent(t, e) || (!only_sent && TAILQ_NEXT(e, link))) {
 			drop_event(t, e);
 			return true;
 		}
 	}
 	return false;
+}
+
+bool mcp_session_drop_sent(struct mcp_session *s)
+{
+	struct mcp_stream *t = find_spare(s, true);
+
+	if (t)
+		mcp_stream_free(t);
+	return t || drop_oldest_event(s, true);
 }
 
 void mcp_session_trim(struct mcp_session *s)
