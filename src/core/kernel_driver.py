@@ -28,10 +28,13 @@ def _main():
     PATH_MAX = 4000
     INCOMING = re.compile(r"\.incoming-[0-9a-f]{16}")
     TEXT_MAX = 256 << 10  # of a result, a traceback: then its beginning and its end
-    IMAGES_MAX, IMAGE_MAX = 8, 4 << 20
+    IMAGES_MAX, IMAGES_BYTES = 8, 4 << 20
     CELLS_MAX = 200  # whose lines a traceback can show
 
-    talk = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 100)
+    try:
+        talk = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 100)  # out of the user's way
+    except OSError:  # there may be no more than a few
+        talk = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 3)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
@@ -184,13 +187,14 @@ def _main():
             return ""
         try:
             import io
+            left = IMAGES_BYTES
             for number in plt.get_fignums()[:IMAGES_MAX]:
                 file = io.BytesIO()
                 plt.figure(number).savefig(file, format="png", bbox_inches="tight")
-                if len(file.getvalue()) <= IMAGE_MAX:
-                    send(b"I", file.getvalue())
-                else:
-                    return "a figure is too large to be shown"
+                left -= len(file.getvalue())
+                if left < 0:
+                    return "figures are too large to be shown"
+                send(b"I", file.getvalue())
             plt.close("all")
         except Exception as error:
             return "a figure can not be shown: %s" % type(error).__name__

@@ -108,6 +108,11 @@ static void hear(struct kernel *k, const uint8_t *data, size_t size)
 
 	while (size > 0 && session->kernel == k && k->talk == t) {
 		size_t taken = 0;
+
+		if (k->was_ready && !k->is_executing) { /* nobody asked, and nobody keeps it */
+			kernel_on_nonsense(k);
+			return;
+		}
 		int word = kernel_reader_feed(&k->reader, data, size, &taken);
 
 		data += taken;

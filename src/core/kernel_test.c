@@ -415,6 +415,28 @@ TEST(a_restart_is_forgotten_with_what_could_not_be_made)
 	CHECK(n_refused > 0);
 }
 
+/* Nobody asked it anything: what it says would be held until somebody does. */
+TEST(one_that_speaks_while_it_is_idle_is_ended)
+{
+	SAMPLE(m);
+	struct heard h;
+	struct session *session = begin(&m, &h);
+
+	run(&m, session,
+		"import os, threading, time\n"
+		"def say(): time.sleep(0.1); os.write(100, b'I\\0\\0\\1\\0')\n"
+		"threading.Thread(target=say, daemon=True).start()",
+		&h);
+	CHECK_EQ(h.outcome, KERNEL_OK);
+	SAMPLE_UNTIL(&m, sample_job(0)->n_cancels == 1);
+	stop(0, REASON_CANCELED_BY_USER);
+	ask(session, "1", &h);
+	start(&m, 1);
+	SAMPLE_UNTIL(&m, h.n);
+	CHECK_STR(h.fresh_reason, "protocol_error");
+	finish(&m, 1);
+}
+
 TEST(an_idle_one_holds_no_place_and_lives_as_long_as_its_session)
 {
 	SAMPLE(m);
@@ -573,8 +595,8 @@ TESTS(UNIT(variables_persist_and_the_last_expression_is_shown),
 	UNIT(a_flood_is_cut_and_what_comes_late_is_told_next), UNIT(an_interrupt_keeps_state),
 	UNIT(time_that_is_over_interrupts_and_then_ends),
 	UNIT(one_that_dies_says_of_what_and_the_next_is_fresh), UNIT(a_restart_is_one),
-	UNIT(one_that_lies_is_ended), UNIT(one_that_never_gets_ready_is_ended),
-	UNIT(one_that_is_dead_gets_no_more_work),
+	UNIT(one_that_lies_is_ended), UNIT(one_that_speaks_while_it_is_idle_is_ended),
+	UNIT(one_that_never_gets_ready_is_ended), UNIT(one_that_is_dead_gets_no_more_work),
 	UNIT(a_restart_is_forgotten_with_what_could_not_be_made),
 	UNIT(an_idle_one_holds_no_place_and_lives_as_long_as_its_session),
 	UNIT(what_can_not_be_executed_is_refused), UNIT(a_user_has_so_many_and_no_more),

@@ -162,9 +162,12 @@ static int take_image(struct kernel_reader *r)
 {
 	static const uint8_t png[] = { 0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n' };
 	struct kernel_reply *reply = &r->reply;
+	size_t total = r->size;
 
+	for (size_t i = 0; i < reply->n_images; i++)
+		total += reply->images[i].size;
 	if (reply->n_images == KERNEL_IMAGES_MAX || r->size < sizeof(png) ||
-		memcmp(r->body, png, sizeof(png)) != 0)
+		total > KERNEL_IMAGE_MAX || memcmp(r->body, png, sizeof(png)) != 0)
 		return -EBADMSG;
 	reply->images[reply->n_images++] = (struct kernel_image){ r->body, r->size };
 	r->body = NULL;

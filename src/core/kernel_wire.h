@@ -22,7 +22,7 @@
 #define KERNEL_READY_MAX  64u
 #define KERNEL_DONE_MAX   (2u << 20)
 #define KERNEL_IMAGE_MAX  (4u << 20)
-#define KERNEL_IMAGES_MAX 8u
+#define KERNEL_IMAGES_MAX 8u /* and no more than KERNEL_IMAGE_MAX bytes together */
 
 enum kernel_outcome {
 	KERNEL_OK,

@@ -153,6 +153,21 @@ TEST(images_are_few_and_begin_as_such)
 	check_refused(&other);
 }
 
+TEST(images_are_limited_together)
+{
+	CLEANUP(kernel_reader_fini) struct kernel_reader r = { 0 };
+	CLEANUP(put_fini) struct put half;
+	size_t size = KERNEL_IMAGE_MAX / 2;
+	AUTO_FREE char *image = xcalloc(1, size);
+
+	put_init(&half, size + 100);
+	memcpy(image, png, sizeof(png));
+	add(&half, 'I', image, size);
+	CHECK_EQ(feed(&r, &half, 65536), KERNEL_WORD_NONE);
+	CHECK_EQ(feed(&r, &half, 65536), KERNEL_WORD_NONE);
+	CHECK_EQ(feed(&r, &half, 65536), -EBADMSG);
+}
+
 TESTS(UNIT(a_reply_is_read_in_pieces_of_any_size), UNIT(nonsense_is_refused),
 	UNIT(a_field_that_ends_behind_its_frame_is_refused), UNIT(every_limit_holds),
-	UNIT(images_are_few_and_begin_as_such))
+	UNIT(images_are_few_and_begin_as_such), UNIT(images_are_limited_together))
