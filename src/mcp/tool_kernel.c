@@ -122,12 +122,13 @@ static const char *reason_of(const struct kernel_result *r)
 static json_t *message_of(const struct kernel_result *r)
 {
 	char text[512];
+	bool has_more = r->message && !streq(r->message, reason_of(r));
 
 	if (r->outcome == KERNEL_DIED)
 		(void)snprintf(text, sizeof(text),
 			"the interpreter ended (%s%s%s): all variables are lost, and the next call "
 			"begins with a fresh one; files are kept",
-			reason_of(r), r->message ? ": " : "", r->message ? r->message : "");
+			reason_of(r), has_more ? ": " : "", has_more ? r->message : "");
 	else if (r->outcome == KERNEL_INTERRUPTED)
 		(void)snprintf(text, sizeof(text), "%s; variables are kept",
 			r->was_late ? "it took too long and was interrupted: do less, or ask for "
