@@ -104,7 +104,7 @@ def test_an_interpreter_that_is_never_ready_is_ended(make_server):
     client.good("run_python", session_id="s", code=code)
     result = client.call("run_python", session_id="s", code="1", kernel=True)
     assert result["isError"]
-    assert result["structuredContent"]["reason_code"] == "startup_timeout"
+    assert result["structuredContent"]["reason_code"] == "execution_timeout"
     assert client.good("run_code", session_id="s", language="shell", code="rm -r .local")
     assert client.good("run_python", session_id="s", code="1", kernel=True)["result"] == "1"
 
