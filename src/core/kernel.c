@@ -224,17 +224,6 @@ static size_t count_of_user(const struct service *s, const char *user)
 	return n;
 }
 
-static uint64_t life_ms(const struct session *session)
-{
-	uint64_t now = clock_realtime_ns() / 1000000000;
-	uint64_t until = session->row.expires_sec == STORE_NULL
-				 ? UINT64_MAX
-				 : (uint64_t)session->row.expires_sec;
-	uint64_t sec = until > now ? until - now : 1;
-
-	return (sec < LIFE_MAX_SEC ? sec : LIFE_MAX_SEC) * 1000;
-}
-
 static void free_kernel(struct kernel *k)
 {
 	stop_timer(k);
@@ -311,7 +300,8 @@ static void create_run(struct kernel *k)
 	k->state = STATE_CREATING;
 	session->n_work++;
 	wish.kernel = k;
-	wish.lives_ms = life_ms(session);
+	/* Its session ends it, and stays as long as it is used. */
+	wish.lives_ms = LIFE_MAX_SEC * UINT64_C(1000);
 	run_create(k->service, &wish, on_created, on_replayed, k);
 	request_fini(&request);
 }
@@ -486,7 +476,13 @@ void kernel_execute(
 		at = &(*at)->next;
 	*at = new_execution(wish, done, ctx);
 	k->n++;
+	session_touch(session);
 	advance(k);
+}
+
+bool kernel_is_idle(const struct session *session)
+{
+	return session->kernel && session->kernel->state == STATE_IDLE && !session->kernel->first;
 }
 
 bool kernel_interrupt(struct session *session)

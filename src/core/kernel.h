@@ -79,6 +79,9 @@ void kernel_execute(
 /* Interrupt what is executed now, as ^C would. False when nothing is. */
 bool kernel_interrupt(struct session *session);
 
+/* True for an interpreter that has nothing to do, and so is no reason for its session to stay. */
+bool kernel_is_idle(const struct session *session);
+
 /* Whoever asked with this `ctx` does not want it any more: interrupted, or not begun. */
 void kernel_cancel(struct session *session, void *ctx);
 

@@ -590,7 +590,36 @@ TEST(a_new_server_ends_it_and_says_so)
 	finish(&m, 1);
 }
 
-TESTS(UNIT(variables_persist_and_the_last_expression_is_shown),
+/* While it is used the session stays, and then it ends with it. */
+TEST(an_idle_kernel_does_not_keep_its_session)
+{
+	SAMPLE(m);
+	m.settings.session_ttl_sec = 2;
+	sample_open(&m);
+	struct session *session = sample_session(&m);
+	char id[UUID_SIZE + 1];
+	struct heard h;
+
+	memcpy(id, session->row.id, sizeof(id));
+	ask(session, "x = 1", &h);
+	start(&m, 0);
+	SAMPLE_UNTIL(&m, h.n == 1);
+	CHECK(kernel_is_idle(session));
+	session->row.expires_sec = (int64_t)time(NULL) - 1;
+	ask(session, "x", &h);
+	CHECK(!kernel_is_idle(session));
+	CHECK(session->row.expires_sec > time(NULL));
+	SAMPLE_UNTIL(&m, h.n == 1);
+	CHECK_STR(h.result, "1");
+	session->row.expires_sec = (int64_t)time(NULL) - 1;
+	SAMPLE_UNTIL(&m, sample_job(0)->n_cancels > 0);
+	stop(0, REASON_CANCELED_BY_USER);
+	SAMPLE_UNTIL(&m, session_find(m.service, id, NULL) == NULL);
+	sample_remove(&m);
+}
+
+TESTS(UNIT(an_idle_kernel_does_not_keep_its_session),
+	UNIT(variables_persist_and_the_last_expression_is_shown),
 	UNIT(errors_are_told_whole_and_state_stays),
 	UNIT(a_flood_is_cut_and_what_comes_late_is_told_next), UNIT(an_interrupt_keeps_state),
 	UNIT(time_that_is_over_interrupts_and_then_ends),

@@ -269,7 +269,7 @@ void session_expire(struct service *s, uint64_t now_sec)
 	for (struct session *i = s->sessions, *next; i; i = next) {
 		next = i->next;
 		if (i->row.expires_sec == STORE_NULL || (uint64_t)i->row.expires_sec > now_sec ||
-			i->is_ending || i->n_runs > 0 || i->errand)
+			i->is_ending || i->n_runs > kernel_is_idle(i) || i->errand)
 			continue;
 		log_info("session %s expired", i->row.id);
 		session_delete(i, NULL, NULL);
