@@ -15,6 +15,7 @@
 #include "core/service.h"
 #include "mcp/call.h"
 #include "mcp/catalog.h"
+#include "mcp/revision.h"
 #include "rpc/rpc.h"
 
 #define BODY_MAX HTTP_BODY_MAX
@@ -22,6 +23,15 @@
 void mcp_refuse(struct exchange *x, int status, const json_t *id, int code, const char *text)
 {
 	exchange_reply_json(x, status, rpc_error(id, code, text, NULL));
+}
+
+void mcp_refuse_version(struct exchange *x, const json_t *id, const char *version)
+{
+	json_t *data =
+		json_pack("{s:o,s:s}", "supported", mcp_revision_names(), "requested", version);
+
+	exchange_reply_json(x, 400,
+		rpc_error(id, MCP_UNSUPPORTED_VERSION, "Unsupported protocol version", data));
 }
 
 /* --- headers --- */
@@ -50,12 +60,19 @@ static bool accepts(const char *accept, const char *type)
 static bool has_good_version(struct exchange *x)
 {
 	const char *version = exchange_header(x, "mcp-protocol-version");
+	const struct mcp_revision *revision = mcp_revision_find(version);
 
-	if (!version || mcp_peer_speaks(version))
-		return true;
-	mcp_refuse(x, 400, NULL, RPC_INVALID_REQUEST,
-		"MCP-Protocol-Version: 2025-11-25, 2025-06-18 and 2025-03-26 are spoken here");
-	return false;
+	if (version && !revision) {
+		mcp_refuse_version(x, NULL, version);
+		return false;
+	}
+	if (version && revision->is_stateless) { /* all that comes by POST was sorted out */
+		exchange_set_header(x, "Allow", "POST");
+		mcp_refuse(x, 405, NULL, RPC_INVALID_REQUEST,
+			"MCP-Protocol-Version: there is nothing but POST in this one");
+		return false;
+	}
+	return true;
 }
 
 /* The session of this request, or NULL when it was answered that there is none. */
@@ -101,20 +118,25 @@ static bool is_message(struct exchange *x, const json_t *json)
 static void hear(struct exchange *x, const json_t *json)
 {
 	bool is_new = is_hello(json) && !exchange_header(x, "mcp-session-id");
+	bool accepts_events = accepts(exchange_header(x, "accept"), "text/event-stream");
 	struct mcp_session *s;
 
+	if (mcp_is_stateless(x, json)) {
+		mcp_stateless_hear(x, json, accepts_events);
+		return;
+	}
 	if (is_new)
 		s = has_good_version(x) ? mcp_session_new(api_of(x)->mcp, x) : NULL;
 	else
 		s = find_session(x);
 	if (!s)
 		return;
-	if (json_is_array(json) && !streq(s->peer->version, MCP_PEER_VERSION_OLDEST)) {
+	if (json_is_array(json) && !(s->peer->revision && s->peer->revision->has_batches)) {
 		mcp_refuse(x, 400, NULL, RPC_INVALID_REQUEST,
 			"batches are only known to version 2025-03-26");
 		return;
 	}
-	mcp_session_hear(s, x, json, accepts(exchange_header(x, "accept"), "text/event-stream"));
+	mcp_session_hear(s, x, json, accepts_events);
 	if (is_new && s->peer->stage == MCP_PEER_NEW)
 		mcp_session_end(s);
 }
@@ -239,6 +261,8 @@ void mcp_door_end(struct mcp_door *d)
 	d->is_closing = true;
 	while (!LIST_EMPTY(&d->sessions))
 		mcp_session_end(LIST_FIRST(&d->sessions));
+	while (!LIST_EMPTY(&d->singles))
+		mcp_session_end(LIST_FIRST(&d->singles));
 }
 
 static void on_timer_closed(uv_handle_t *handle)

@@ -4,7 +4,10 @@
  * An answer goes out as JSON when it is the first thing there is to say, which it is for whatever
  * is quick; else, if the client takes that, as a stream of events that ends with it. Events are
  * kept for a while, so that a client whose connection was cut gets the rest of a stream from where
- * it was (Last-Event-ID). */
+ * it was (Last-Event-ID).
+ *
+ * A request of a stateless revision has a session for itself alone, which has no name and is gone
+ * with the answer. Nothing is kept of it, and who hangs up cancels it. */
 #pragma once
 #include <jansson.h>
 #include <stdbool.h>
@@ -20,6 +23,7 @@ struct api;
 struct flow;
 struct mcp_door;
 struct mcp_event;
+struct mcp_meta;
 struct mcp_session;
 struct shared;
 
@@ -27,6 +31,7 @@ struct shared;
 #define MCP_ALL_BYTES     (32u << 20) /* ... for all; the session that has most of them goes */
 #define MCP_STREAMS_MAX   32u         /* kept for one session; those that are over go first */
 #define MCP_LISTENING_MAX 8u          /* GET streams of one session at the same time */
+#define MCP_SINGLES_MAX   256u        /* stateless requests of one user under way */
 #define MCP_PATIENCE_MS   1000u       /* until an answer becomes a stream */
 #define MCP_KEEP_ALIVE_MS 15000u      /* between signs of life on a quiet stream */
 #define MCP_RETRY_MS      1000u       /* after which a client is told to come back */
@@ -85,7 +90,8 @@ struct mcp_post {
 struct mcp_session {
 	LIST_ENTRY(mcp_session) link;
 	struct mcp_door *door;
-	char id[UUID_SIZE + 1];
+	bool is_single;         /* for one stateless request */
+	char id[UUID_SIZE + 1]; /* "": it is not to be found */
 	struct mcp_peer *peer;
 	uint64_t used_ms;
 	bool is_ended;
@@ -99,7 +105,8 @@ struct mcp_session {
 struct mcp_door {
 	struct api *api;
 	struct mcp_host host;
-	LIST_HEAD(, mcp_session) sessions;
+	LIST_HEAD(mcp_sessions, mcp_session) sessions;
+	struct mcp_sessions singles;
 	uv_timer_t timer; /* once a second while there are sessions */
 	size_t n_bytes;   /* of events */
 	bool is_closing;
@@ -110,6 +117,10 @@ struct mcp_door {
 /* For whoever is asking; NULL when it was answered that there can not be one. */
 struct mcp_session *mcp_session_new(struct mcp_door *d, struct exchange *x);
 
+/* The same for one stateless request, which said `meta`. */
+struct mcp_session *mcp_session_new_single(
+	struct mcp_door *d, struct exchange *x, const struct mcp_meta *meta);
+
 /* The one of this user with this id, or NULL. */
 struct mcp_session *mcp_session_find(struct mcp_door *d, const char *id, const char *user_id);
 
@@ -119,6 +130,11 @@ void mcp_session_end(struct mcp_session *s);
 /* What `json`, a message or a batch, says is heard, and answered now or later. */
 void mcp_session_hear(
 	struct mcp_session *s, struct exchange *x, const json_t *json, bool accepts_events);
+
+/* Is a single one over? It may be gone afterwards. */
+void mcp_session_settle(struct mcp_session *s);
+/* Whoever read its stream hung up; likewise. */
+void mcp_session_hung_up(struct mcp_session *s);
 
 /* Make room among the streams and events that are kept. */
 void mcp_session_trim(struct mcp_session *s);
@@ -131,6 +147,15 @@ bool mcp_session_drop_sent(struct mcp_session *s);
 
 /* An error of the protocol, with a status of HTTP; `id` may be NULL. */
 void mcp_refuse(struct exchange *x, int status, const json_t *id, int code, const char *text);
+
+/* ... that this version is not spoken, and which are. */
+void mcp_refuse_version(struct exchange *x, const json_t *id, const char *version);
+
+/* --- requests of stateless revisions, mcp_stateless.c --- */
+
+bool mcp_is_stateless(struct exchange *x, const json_t *json);
+/* Check what the headers and the message say, and answer. */
+void mcp_stateless_hear(struct exchange *x, const json_t *json, bool accepts_events);
 
 /* --- the door: api.c opens and closes it --- */
 

@@ -10,6 +10,7 @@
 #include "core/service.h"
 #include "core/settings.h"
 #include "mcp/call.h"
+#include "mcp/revision.h"
 #include "rpc/rpc.h"
 
 /* --- posts --- */
@@ -31,7 +32,7 @@ static void reply(struct mcp_post *post)
 		return;
 	}
 	/* One that could not begin has no session afterwards. */
-	if (post->session->peer->stage != MCP_PEER_NEW)
+	if (post->session->peer->stage != MCP_PEER_NEW && post->session->id[0])
 		exchange_set_header(x, "Mcp-Session-Id", post->session->id);
 	exchange_set_header(x, "Cache-Control", "no-store");
 	exchange_reply_json(
@@ -41,6 +42,8 @@ static void reply(struct mcp_post *post)
 /* Is everything answered? */
 static void check_post(struct mcp_post *post)
 {
+	struct mcp_session *s = post->session;
+
 	if (post->n_pending > 0)
 		return;
 	if (post->stream)
@@ -48,6 +51,7 @@ static void check_post(struct mcp_post *post)
 	else
 		reply(post);
 	free_post(post);
+	mcp_session_settle(s);
 }
 
 /* From now on what there is to say is sent as it comes; what was answered already first. */
@@ -127,16 +131,21 @@ static const struct mcp_peer_ops mcp_peer_ops = {
 
 /* --- from beginning to end --- */
 
-static bool is_idle(const struct mcp_session *s)
+static bool is_read(const struct mcp_session *s)
 {
 	const struct mcp_stream *t;
 
 	TAILQ_FOREACH(t, &s->streams, link)
 	{
 		if (t->pipe)
-			return false;
+			return true;
 	}
-	return LIST_EMPTY(&s->posts) && s->peer->n_calls == 0;
+	return false;
+}
+
+static bool is_idle(const struct mcp_session *s)
+{
+	return !is_read(s) && LIST_EMPTY(&s->posts) && s->peer->n_calls == 0;
 }
 
 /* How many this user has; and the one that was idle for longest. */
@@ -159,11 +168,25 @@ static size_t count_of(struct mcp_door *d, const char *user_id, struct mcp_sessi
 
 static void on_tick(uv_timer_t *timer);
 
+static struct mcp_session *make(struct mcp_door *d, struct exchange *x, struct mcp_sessions *list)
+{
+	struct mcp_session *s = xnew(struct mcp_session);
+	AUTO_FREE char *base = links_here(x);
+
+	s->door = d;
+	TAILQ_INIT(&s->streams);
+	s->used_ms = uv_now(d->timer.loop);
+	s->peer = mcp_peer_new(&d->host, &mcp_peer_ops, s, api_who(x), base);
+	LIST_INSERT_HEAD(list, s, link);
+	if (!uv_is_active((uv_handle_t *)&d->timer))
+		(void)uv_timer_start(&d->timer, on_tick, MCP_PATIENCE_MS, MCP_PATIENCE_MS);
+	return s;
+}
+
 struct mcp_session *mcp_session_new(struct mcp_door *d, struct exchange *x)
 {
 	const struct identity *who = api_who(x);
 	struct mcp_session *oldest;
-	AUTO_FREE char *base = links_here(x);
 
 	if (d->is_closing) {
 		mcp_refuse(x, 503, NULL, CALL_BUSY, "the server is about to end");
@@ -177,15 +200,18 @@ struct mcp_session *mcp_session_new(struct mcp_door *d, struct exchange *x)
 		}
 		mcp_session_end(oldest);
 	}
-	struct mcp_session *s = xnew(struct mcp_session);
-	s->door = d;
+	struct mcp_session *s = make(d, x, &d->sessions);
 	uuid_make(s->id);
-	TAILQ_INIT(&s->streams);
-	s->used_ms = uv_now(d->timer.loop);
-	s->peer = mcp_peer_new(&d->host, &mcp_peer_ops, s, who, base);
-	LIST_INSERT_HEAD(&d->sessions, s, link);
-	if (!uv_is_active((uv_handle_t *)&d->timer))
-		(void)uv_timer_start(&d->timer, on_tick, MCP_PATIENCE_MS, MCP_PATIENCE_MS);
+	return s;
+}
+
+struct mcp_session *mcp_session_new_single(
+	struct mcp_door *d, struct exchange *x, const struct mcp_meta *meta)
+{
+	struct mcp_session *s = make(d, x, &d->singles);
+
+	s->is_single = true;
+	mcp_peer_meet(s->peer, meta);
 	return s;
 }
 
@@ -205,8 +231,8 @@ struct mcp_session *mcp_session_find(struct mcp_door *d, const char *id, const c
  * session; only who ended the session itself knows better. */
 static void refuse_rest(const struct mcp_session *s, struct exchange *x)
 {
-	if (s->door->is_closing)
-		mcp_refuse(x, 503, NULL, CALL_BUSY,
+	if (s->door->is_closing || s->is_single)
+		mcp_refuse(x, 503, NULL, s->is_single ? RPC_INTERNAL_ERROR : CALL_BUSY,
 			"the server ends; what was asked for may have happened, or go on");
 	else
 		mcp_refuse(x, 404, NULL, CALL_BUSY, "the session has ended");
@@ -226,6 +252,26 @@ void mcp_session_end(struct mcp_session *s)
 	while (!TAILQ_EMPTY(&s->streams))
 		mcp_stream_free(TAILQ_FIRST(&s->streams));
 	mcp_peer_close(s->peer);
+}
+
+void mcp_session_settle(struct mcp_session *s)
+{
+	if (s->is_single && LIST_EMPTY(&s->posts) && !is_read(s))
+		mcp_session_end(s);
+}
+
+void mcp_session_hung_up(struct mcp_session *s)
+{
+	if (s->is_single && !LIST_EMPTY(&s->posts))
+		mcp_peer_cancel(s->peer);
+	else
+		mcp_session_settle(s);
+}
+
+static void on_exchange_gone(struct exchange *x, void *ctx)
+{
+	(void)x;
+	mcp_session_hung_up(ctx);
 }
 
 /* --- what the client says --- */
@@ -277,6 +323,8 @@ void mcp_session_hear(
 		post->is_batch = json_is_array(json);
 		post->answers = json_array();
 		LIST_INSERT_HEAD(&s->posts, post, link);
+		if (s->is_single)
+			exchange_on_gone(x, on_exchange_gone, s);
 	}
 	json_array_foreach(list, i, item) hear(s, post, item, json_string_value(trace));
 	if (!post) {
@@ -303,25 +351,40 @@ static void tick_session(struct mcp_session *s, uint64_t now)
 	}
 	TAILQ_FOREACH(t, &s->streams, link)
 	mcp_stream_tick(t, now);
-	if (is_idle(s) && now - s->used_ms >= settings->mcp_session_ttl_sec * 1000)
+	if (!s->is_single && is_idle(s) && now - s->used_ms >= settings->mcp_session_ttl_sec * 1000)
 		mcp_session_end(s);
+}
+
+static void tick(const struct mcp_sessions *list, uint64_t now)
+{
+	for (struct mcp_session *s = LIST_FIRST(list), *next; s; s = next) {
+		next = LIST_NEXT(s, link);
+		tick_session(s, now);
+	}
+}
+
+static void find_larger(const struct mcp_sessions *list, struct mcp_session **largest)
+{
+	struct mcp_session *s;
+
+	LIST_FOREACH(s, list, link)
+	{
+		if (!*largest || s->n_bytes > (*largest)->n_bytes)
+			*largest = s;
+	}
 }
 
 static struct mcp_session *find_largest(const struct mcp_door *d)
 {
-	struct mcp_session *largest = LIST_FIRST(&d->sessions);
-	struct mcp_session *s;
+	struct mcp_session *largest = NULL;
 
-	LIST_FOREACH(s, &d->sessions, link)
-	{
-		if (s->n_bytes > largest->n_bytes)
-			largest = s;
-	}
+	find_larger(&d->sessions, &largest);
+	find_larger(&d->singles, &largest);
 	return largest;
 }
 
-/* What nobody waits for goes first. Then it is who lets most wait: a client that asks for more
- * than it reads. */
+/* What nobody waits for goes first: single ones keep no such thing. Then it is who lets most
+ * wait: a client that asks for more than it reads. */
 static void relieve(struct mcp_door *d)
 {
 	struct mcp_session *s;
@@ -331,8 +394,8 @@ static void relieve(struct mcp_door *d)
 		while (d->n_bytes > MCP_ALL_BYTES && mcp_session_drop_sent(s))
 			continue;
 	}
-	while (d->n_bytes > MCP_ALL_BYTES && !LIST_EMPTY(&d->sessions))
-		mcp_session_end(find_largest(d));
+	while (d->n_bytes > MCP_ALL_BYTES && (s = find_largest(d)))
+		mcp_session_end(s);
 }
 
 static void on_tick(uv_timer_t *timer)
@@ -340,12 +403,9 @@ static void on_tick(uv_timer_t *timer)
 	struct mcp_door *d = timer->data;
 
 	relieve(d);
-
-	for (struct mcp_session *s = LIST_FIRST(&d->sessions), *next; s; s = next) {
-		next = LIST_NEXT(s, link);
-		tick_session(s, uv_now(timer->loop));
-	}
-	if (LIST_EMPTY(&d->sessions))
+	tick(&d->sessions, uv_now(timer->loop));
+	tick(&d->singles, uv_now(timer->loop));
+	if (LIST_EMPTY(&d->sessions) && LIST_EMPTY(&d->singles))
 		(void)uv_timer_stop(timer);
 }
 

@@ -8,6 +8,7 @@
 #include "base/shared.h"
 #include "base/str.h"
 #include "core/service.h"
+#include "mcp/revision.h"
 
 struct mcp_event {
 	TAILQ_ENTRY(mcp_event) link;
@@ -58,8 +59,10 @@ void mcp_stream_add(struct mcp_stream *t, json_t *message)
 {
 	char head[64];
 	uint64_t seq = t->next_seq++;
-	int n = snprintf(
-		head, sizeof(head), "event: message\nid: %u-%" PRIu64 "\ndata: ", t->number, seq);
+	int n = t->session->is_single
+			? snprintf(head, sizeof(head), "event: message\ndata: ")
+			: snprintf(head, sizeof(head),
+				  "event: message\nid: %u-%" PRIu64 "\ndata: ", t->number, seq);
 	AUTO_FREE char *json = json_dumps(message, JSON_COMPACT | JSON_REAL_PRECISION(12));
 	size_t size = json ? strlen(json) : 0;
 	struct shared *text = shared_new((size_t)n + size + 2);
@@ -98,7 +101,7 @@ struct mcp_stream *mcp_stream_new(struct mcp_session *s, bool is_general)
 	TAILQ_INIT(&t->events);
 	TAILQ_INSERT_TAIL(&s->streams, t, link);
 	s->n_streams++;
-	if (strcmp(s->peer->version, "2025-11-25") >= 0)
+	if (s->peer->revision && s->peer->revision->has_first_event)
 		add_first(t);
 	return t;
 }
@@ -186,14 +189,28 @@ static struct shared *say_comment(struct mcp_pipe *pipe)
 	return m;
 }
 
+/* Nobody can come back for what was taken. */
+static void drop_sent(struct mcp_stream *t)
+{
+	struct mcp_event *e;
+
+	while ((e = TAILQ_FIRST(&t->events)) && has_sent(t, e))
+		drop_event(t, e);
+}
+
 static struct shared *on_next(void *ctx)
 {
 	struct mcp_pipe *pipe = ctx;
 	struct mcp_stream *t = pipe->stream;
-	struct mcp_event *e = t ? next_event(t) : NULL;
 
+	if (t && t->session->is_single)
+		drop_sent(t);
+	struct mcp_event *e = t ? next_event(t) : NULL;
 	if (t && !e && t->is_over) { /* the last was taken */
+		struct mcp_session *s = t->session;
+
 		mcp_stream_disconnect(t);
+		mcp_session_settle(s);
 		return NULL;
 	}
 	pipe->giving = e;
@@ -207,10 +224,12 @@ static struct shared *on_next(void *ctx)
 static void on_closed(void *ctx)
 {
 	struct mcp_pipe *pipe = ctx;
+	struct mcp_session *s = pipe->stream ? pipe->stream->session : NULL;
 
-	if (pipe->stream) {
+	if (s) {
 		pipe->stream->pipe = NULL;
-		pipe->stream->session->used_ms = now_ms(pipe->stream);
+		s->used_ms = now_ms(pipe->stream);
+		mcp_session_hung_up(s);
 	}
 	free(pipe);
 }
@@ -224,7 +243,8 @@ void mcp_stream_connect(struct mcp_stream *t, struct exchange *x, uint64_t seq)
 	pipe->stream = t;
 	exchange_set_header(x, "Cache-Control", "no-cache, no-transform");
 	exchange_set_header(x, "X-Accel-Buffering", "no");
-	exchange_set_header(x, "Mcp-Session-Id", t->session->id);
+	if (t->session->id[0])
+		exchange_set_header(x, "Mcp-Session-Id", t->session->id);
 	t->sent_seq = seq;
 	t->told_ms = now_ms(t);
 	pipe->flow = exchange_reply_flow(x, 200, "text/event-stream", &ops, pipe);

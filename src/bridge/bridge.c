@@ -195,7 +195,8 @@ static char *make_head(const struct bridge *b, const struct work *w)
 	char *text = NULL;
 	size_t size = 0;
 	FILE *out = open_memstream(&text, &size);
-	bool opens = w->job && w->job->m.is_initialize;
+	const char *fields = w->job ? w->job->m.fields : NULL;
+	bool is_in_session = !fields && !(w->job && w->job->m.is_initialize);
 
 	if (!out)
 		abort();
@@ -203,8 +204,9 @@ static char *make_head(const struct bridge *b, const struct work *w)
 		requests[w->kind].method, b->place.host, requests[w->kind].accept);
 	write_field(out, "X-API-KEY", b->options->key);
 	write_field(out, "X-Forwarded-Proto", b->place.is_tls ? "https" : NULL);
-	write_field(out, "Mcp-Session-Id", opens ? NULL : b->session);
-	write_field(out, "MCP-Protocol-Version", opens ? NULL : b->version);
+	write_field(out, "Mcp-Session-Id", is_in_session ? b->session : NULL);
+	write_field(out, "MCP-Protocol-Version", is_in_session ? b->version : NULL);
+	(void)fputs(fields ? fields : "", out);
 	write_field(out, "Last-Event-ID", w->last_id);
 	if (w->kind == WORK_POST && w->job)
 		(void)fprintf(out, "Content-Type: application/json\r\nContent-Length: %zu\r\n",
@@ -390,7 +392,7 @@ static void keep_opening(struct bridge *b, const struct job *j)
 static bool is_to_repeat(const struct work *w)
 {
 	return w->call->answer.status == 404 && w->bridge->opening && w->kind == WORK_POST &&
-	       !w->job->m.is_initialize && !w->job->is_again;
+	       !w->job->m.is_initialize && !w->job->m.fields && !w->job->is_again;
 }
 
 static void repeat(struct work *w)
@@ -574,15 +576,23 @@ static void work_step(struct work *w)
 
 /* --- jobs --- */
 
-static void cancel(struct bridge *b, const json_t *id)
+/* True when that was all: the server notices that we hang up. */
+static bool cancel(struct bridge *b, const json_t *id)
 {
 	struct work *w;
 
 	TAILQ_FOREACH(w, &b->works, link)
 	{
 		if (w->job && w->job->m.id && json_equal(w->job->m.id, id))
-			w->is_canceled = true;
+			break;
 	}
+	if (!w)
+		return false;
+	w->is_canceled = true;
+	if (!w->job->m.fields)
+		return false;
+	work_free(w);
+	return true;
 }
 
 static void start_job(struct bridge *b, struct job *j)
@@ -592,8 +602,10 @@ static void start_job(struct bridge *b, struct job *j)
 		keep_opening(b, j);
 		b->phase = PHASE_OPENING;
 	}
-	if (j->m.cancels)
-		cancel(b, j->m.cancels);
+	if (j->m.cancels && cancel(b, j->m.cancels)) {
+		job_free(j);
+		return;
+	}
 	work_step(work_new(b, WORK_POST, j));
 }
 
@@ -609,7 +621,9 @@ static void pump(struct bridge *b)
 
 	while (!b->is_ending && b->n_alone == 0 && b->phase != PHASE_OPENING && !is_full(b) &&
 		(j = TAILQ_FIRST(&b->jobs))) {
-		if (b->phase == PHASE_NEW && b->opening && !j->m.is_initialize && !j->is_tried) {
+		bool needs_session = !j->m.is_initialize && !j->m.fields && !j->is_tried;
+
+		if (b->phase == PHASE_NEW && b->opening && needs_session) {
 			j->is_tried = true;
 			queue_ours(b, b->opening, b->opening_size);
 			continue;
@@ -686,7 +700,7 @@ static bool is_client_waiting(const struct bridge *b)
 
 	TAILQ_FOREACH(w, &b->works, link)
 	{
-		if (w->kind != WORK_LISTEN)
+		if (w->kind != WORK_LISTEN && !(w->job && w->job->m.is_listen))
 			return true;
 	}
 	return !TAILQ_EMPTY(&b->jobs) || outbox_size(&b->out) > 0;

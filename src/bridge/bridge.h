@@ -4,7 +4,10 @@
  *
  * The session with the server is the bridge's own business: when the server is another one than
  * before, it is begun anew with what the client said in its initialize, and the client does not
- * notice. A call that was under way then is answered with an error, since it may have run. */
+ * notice. A call that was under way then is answered with an error, since it may have run.
+ *
+ * A request that names its version (revision 2026-07-28) belongs to no session and needs none; to
+ * cancel it is to hang up. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>

@@ -14,6 +14,7 @@
 static int n_opened; /* sessions */
 static int n_ended;
 static int n_posts;
+static int n_single;
 static bool forgets; /* the session, once */
 static int n_strays; /* who wants the rest of a stream that another session had */
 static bool is_held; /* the answer to initialize comes only when nothing else can have come */
@@ -39,6 +40,28 @@ static void open_session(struct exchange *x, json_t *id)
 	reply(x, id, name);
 }
 
+static void on_gone(struct exchange *x, void *ctx)
+{
+	(void)ctx;
+	exchange_reply_bytes(x, 200, NULL, NULL, 0);
+}
+
+/* Of one that needs no session. */
+static void reply_single(struct exchange *x, json_t *id, const char *method)
+{
+	const char *name = exchange_header(x, "mcp-name");
+
+	CHECK_STR(exchange_header(x, "mcp-method"), method);
+	if (streq(method, "none"))
+		exchange_reply_json(x, 404,
+			json_pack("{s:s, s:O, s:{s:i}}", "jsonrpc", "2.0", "id", id, "error",
+				"code", -32601));
+	else if (streq(method, "subscriptions/listen"))
+		exchange_on_gone(x, on_gone, NULL);
+	else
+		reply(x, id, name ? name : method);
+}
+
 static void handle_post(struct exchange *x)
 {
 	size_t size = 0;
@@ -49,7 +72,11 @@ static void handle_post(struct exchange *x)
 	json_t *id = json_object_get(json, "id");
 
 	n_posts++;
-	if (streq(method, "initialize")) {
+	if (exchange_header(x, "mcp-method")) {
+		CHECK(!session);
+		n_single++;
+		reply_single(x, id, method);
+	} else if (streq(method, "initialize")) {
 		open_session(x, id);
 	} else if (!session || forgets) {
 		forgets = false;
@@ -113,7 +140,7 @@ static const char *carry(struct sample *s, const char *input, size_t line_max)
 	AUTO_FD out = memfd_create("out", MFD_CLOEXEC);
 	struct err err = { 0 };
 
-	n_opened = n_ended = n_posts = n_strays = 0;
+	n_opened = n_ended = n_posts = n_strays = n_single = 0;
 	CHECK_EQ(fd_pipe(&read_fd, &write_fd), 0);
 	CHECK_EQ(fd_write_full(write_fd, input, strlen(input)), 0);
 	close_fdp(&write_fd);
@@ -185,6 +212,54 @@ TEST(the_rest_of_a_stream_is_not_asked_of_another_session)
 	CHECK(strstr(got, "\"said\":\"one\""));
 }
 
+#define META "\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\"}"
+#define SINGLE(id, method, more)                                                                   \
+	"{\"id\":" id ",\"method\":\"" method "\",\"params\":{" META more "}}\n"
+
+TEST(a_request_that_names_its_version_needs_no_session)
+{
+	SAMPLE(s, .routes = tables);
+	const char *got = carry(&s,
+		SINGLE("1", "tools/call", ",\"name\":\"\u00e4\"") SINGLE("2", "none", "")
+			SINGLE("3", "resources/read", ",\"uri\":\"x://a b\""),
+		0);
+
+	CHECK_EQ(n_single, 3);
+	CHECK_EQ(n_opened + n_ended, 0);
+	CHECK(strstr(got, "\"said\":\"=?base64?w6Q=?=\",\"version\":\"2026-07-28\""));
+	CHECK(strstr(got, "\"id\":2,\"error\":{\"code\":-32601}"));
+	CHECK(strstr(got, "\"said\":\"x://a b\""));
+}
+
+TEST(beside_a_session_it_is_not_part_of_it)
+{
+	SAMPLE(s, .routes = tables);
+	const char *got =
+		carry(&s, OPEN READY SINGLE("2", "none", "") "{\"id\":3,\"method\":\"one\"}\n", 0);
+
+	CHECK_EQ(n_opened, 1); /* that a method is not found does not end it */
+	CHECK_EQ(n_single, 1);
+	CHECK(strstr(got, "\"said\":\"one\""));
+}
+
+TEST(a_head_says_nothing_that_a_client_slipped_in)
+{
+	SAMPLE(s, .routes = tables);
+	(void)carry(&s, SINGLE("1", "a\\r\\nX-API-KEY: b", ""), 0);
+
+	CHECK_EQ(n_posts, 1);
+	CHECK_EQ(n_single, 0); /* the method is not said at all */
+}
+
+TEST(who_only_listens_is_not_waited_for)
+{
+	SAMPLE(s, .routes = tables);
+	const char *got =
+		carry(&s, SINGLE("1", "subscriptions/listen", "") SINGLE("2", "one", ""), 0);
+
+	CHECK(strstr(got, "\"id\":2,\"result\"") && !strstr(got, "\"id\":1"));
+}
+
 TEST(what_is_no_message_is_answered)
 {
 	SAMPLE(s, .routes = tables);
@@ -211,4 +286,8 @@ TEST(without_a_server_requests_are_answered_with_why)
 TESTS(UNIT(what_follows_initialize_waits_for_the_session),
 	UNIT(a_session_that_was_forgotten_is_begun_anew), UNIT(events_become_lines),
 	UNIT(the_rest_of_a_stream_is_not_asked_of_another_session),
-	UNIT(what_is_no_message_is_answered), UNIT(without_a_server_requests_are_answered_with_why))
+	UNIT(a_request_that_names_its_version_needs_no_session),
+	UNIT(beside_a_session_it_is_not_part_of_it),
+	UNIT(a_head_says_nothing_that_a_client_slipped_in),
+	UNIT(who_only_listens_is_not_waited_for), UNIT(what_is_no_message_is_answered),
+	UNIT(without_a_server_requests_are_answered_with_why))

@@ -9,8 +9,10 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "http/mirror.h"
 
 #define VERSION_MAX 32u
+#define FIELD_MAX   4096u /* bytes; the server has no longer names */
 
 static json_t *id_of(const json_t *object)
 {
@@ -19,10 +21,47 @@ static json_t *id_of(const json_t *object)
 	return json_is_string(id) || json_is_number(id) ? json_incref(id) : NULL;
 }
 
+/* What the head can not say is left out, and the server says what is missing. */
+static void write_mirror(FILE *out, const char *name, const char *text, bool may_encode)
+{
+	if (!text || strlen(text) > FIELD_MAX)
+		return;
+	AUTO_FREE char *value = mirror_encode(text);
+	if (may_encode || streq(value, text))
+		(void)fprintf(out, "%s: %s\r\n", name, value);
+}
+
+/* NULL for a request that names no version. */
+static char *fields_of(const json_t *params, const char *method)
+{
+	const json_t *meta = json_object_get(params, "_meta");
+	const char *version =
+		json_string_value(json_object_get(meta, "io.modelcontextprotocol/protocolVersion"));
+	const char *name = json_string_value(json_object_get(params, "name"));
+	const char *uri = json_string_value(json_object_get(params, "uri"));
+	char *text = NULL;
+	size_t size = 0;
+
+	if (!version)
+		return NULL;
+	FILE *out = open_memstream(&text, &size);
+	if (!out)
+		abort();
+	write_mirror(out, "MCP-Protocol-Version", version, false);
+	write_mirror(out, "Mcp-Method", method, false);
+	write_mirror(out, "Mcp-Name", name ? name : uri, true);
+	if (fclose(out) != 0)
+		abort();
+	return text;
+}
+
 static void look_at_method(const json_t *object, const char *method, struct message *m)
 {
 	m->is_initialize = streq(method, "initialize");
 	m->is_initialized = streq(method, "notifications/initialized");
+	m->is_listen = streq(method, "subscriptions/listen");
+	if (m->kind == MESSAGE_REQUEST)
+		m->fields = fields_of(json_object_get(object, "params"), method);
 	if (streq(method, "notifications/cancelled"))
 		m->cancels = json_incref(
 			json_object_get(json_object_get(object, "params"), "requestId"));
@@ -74,6 +113,7 @@ void message_fini(struct message *m)
 {
 	json_decref(m->id);
 	json_decref(m->cancels);
+	free(m->fields);
 	*m = (struct message){ 0 };
 }
 

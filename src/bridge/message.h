@@ -24,6 +24,9 @@ struct message {
 	json_t *id; /* a text or a number; NULL without */
 	bool is_initialize;
 	bool is_initialized;
+	bool is_listen;  /* a request that goes on until it is canceled */
+	char *fields;    /* of a request that belongs to no session, since it says itself which
+			    version it is of: lines of the head that say so. NULL: it does not */
 	json_t *cancels; /* the id of the request that it cancels; NULL if it is not about that */
 };
 

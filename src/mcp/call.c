@@ -12,7 +12,9 @@
 #include "core/problem.h"
 #include "mcp/catalog.h"
 #include "mcp/mcp_peer.h"
+#include "mcp/method.h"
 #include "mcp/output.h"
+#include "mcp/revision.h"
 
 static const char *const levels[CALL_LEVELS] = { "debug", "info", "notice", "warning", "error",
 	"critical", "alert", "emergency" };
@@ -36,7 +38,8 @@ struct service *call_service(const struct call *c)
 	return c->peer->host->service;
 }
 
-struct call *call_begin(struct mcp_peer *p, const struct rpc_message *m, void *origin)
+struct call *call_begin(
+	struct mcp_peer *p, const struct method *method, const struct rpc_message *m, void *origin)
 {
 	struct call *c = xnew(struct call);
 	json_t *meta = json_object_get(m->params, "_meta");
@@ -44,6 +47,7 @@ struct call *call_begin(struct mcp_peer *p, const struct rpc_message *m, void *o
 
 	c->peer = p;
 	c->since_ns = clock_monotonic_ns();
+	c->method = method;
 	c->id = json_incref((json_t *)m->id);
 	c->origin = origin;
 	c->progress = -1; /* 0 may be told */
@@ -74,6 +78,8 @@ static void end(struct call *c, json_t *answer)
 
 	forget_questions(c);
 	LIST_REMOVE(c, link);
+	if (p->listener == c)
+		p->listener = NULL;
 	if (c->is_canceled || p->is_closing)
 		json_decref(answer);
 	else
@@ -86,9 +92,39 @@ static void end(struct call *c, json_t *answer)
 	mcp_peer_check_gone(p);
 }
 
+static bool is_stateless(const struct call *c)
+{
+	return c->peer->revision && c->peer->revision->is_stateless;
+}
+
+/* What every result of a stateless revision says: that it is one, for how long it is good, and
+ * whose it is. */
+static void complete(const struct call *c, json_t *result)
+{
+	const struct mcp_catalog *k = c->peer->host->catalog;
+	json_t *meta = json_object_get(result, "_meta");
+
+	if (!meta) {
+		meta = json_object();
+		(void)json_object_set_new(result, "_meta", meta);
+	}
+	(void)json_object_set_new(meta, MCP_META_SERVER,
+		json_pack("{s:s,s:s,s:s}", "name", k->name, "title", k->title, "version",
+			BELLJAR_VERSION));
+	(void)json_object_set_new(result, "resultType", json_string("complete"));
+	if (!c->method->cache_scope)
+		return;
+	(void)json_object_set_new(result, "ttlMs", json_integer(c->method->cache_ms));
+	(void)json_object_set_new(result, "cacheScope", json_string(c->method->cache_scope));
+}
+
 void call_finish(struct call *c, json_t *result)
 {
-	end(c, rpc_result(c->id, result));
+	json_t *full = result ? result : json_object();
+
+	if (is_stateless(c))
+		complete(c, full);
+	end(c, rpc_result(c->id, full));
 }
 
 void call_fail(struct call *c, int code, const char *fmt, ...)
@@ -100,6 +136,8 @@ void call_fail(struct call *c, int code, const char *fmt, ...)
 	(void)vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
 	AUTO_JSON *clean = output_text(text, strlen(text));
+	if (code == CALL_RESOURCE_NOT_FOUND)
+		code = c->peer->revision->not_found;
 	end(c, rpc_error(c->id, code, json_string_value(clean), NULL));
 }
 
@@ -130,7 +168,7 @@ json_t *call_text(const char *text)
 	return json_pack("{s:s,s:o}", "type", "text", "text", output_text(text, strlen(text)));
 }
 
-/* What clients of the oldest version do not know can make them refuse all of it. */
+/* What clients of the oldest revision do not know can make them refuse all of it. */
 static void leave_out_links(json_t *content)
 {
 	for (size_t i = json_array_size(content); i-- > 0;) {
@@ -180,7 +218,7 @@ void call_finish_tool(struct call *c, json_t *content, json_t *structured, bool 
 
 		(void)json_array_append_new(list, call_text(text ? text : ""));
 	}
-	if (streq(c->peer->version, MCP_PEER_VERSION_OLDEST))
+	if (!c->peer->revision->has_links)
 		leave_out_links(list);
 	(void)json_object_set_new(result, "content", list);
 	if (structured)
@@ -229,14 +267,22 @@ void call_refuse_tool(struct call *c, const struct problem *problem)
 
 /* --- before the answer --- */
 
-static void tell(struct call *c, json_t *message)
+static bool tell(struct call *c, json_t *message)
 {
 	struct mcp_peer *p = c->peer;
 
-	if (c->is_canceled || p->is_closing)
-		json_decref(message);
-	else
-		(void)p->ops->send(p->ctx, message, c->origin, false);
+	if (!c->is_canceled && !p->is_closing)
+		return p->ops->send(p->ctx, message, c->origin, false);
+	json_decref(message);
+	return false;
+}
+
+bool call_tell_listener(struct call *c, const char *method, json_t *params)
+{
+	json_t *full = params ? params : json_object();
+
+	(void)json_object_set_new(full, "_meta", json_pack("{s:O}", MCP_META_SUBSCRIPTION, c->id));
+	return tell(c, rpc_notification(method, full));
 }
 
 void call_progress(struct call *c, double progress, double total, const char *message)
@@ -250,7 +296,7 @@ void call_progress(struct call *c, double progress, double total, const char *me
 		(void)json_object_set_new(params, "total", json_real(total));
 	if (message)
 		(void)json_object_set_new(params, "message", json_string(message));
-	tell(c, rpc_notification("notifications/progress", params));
+	(void)tell(c, rpc_notification("notifications/progress", params));
 }
 
 void call_log(struct call *c, enum call_level level, const char *logger, json_t *data)
@@ -259,9 +305,9 @@ void call_log(struct call *c, enum call_level level, const char *logger, json_t 
 		json_decref(data);
 		return;
 	}
-	tell(c, rpc_notification("notifications/message",
-			json_pack("{s:s,s:s,s:o}", "level", call_level_name(level), "logger",
-				logger, "data", data)));
+	(void)tell(c, rpc_notification("notifications/message",
+			      json_pack("{s:s,s:s,s:o}", "level", call_level_name(level), "logger",
+				      logger, "data", data)));
 }
 
 /* --- asking the client --- */
@@ -280,7 +326,7 @@ void call_ask(struct call *c, const char *capability, const char *method, json_t
 	struct mcp_peer *p = c->peer;
 	AUTO_JSON *taken = params;
 
-	if (!json_object_get(p->capabilities, capability)) {
+	if (is_stateless(c) || !json_object_get(p->capabilities, capability)) {
 		answer_at_once(c, "the client can not do that", answered);
 		return;
 	}

@@ -11,6 +11,7 @@
 struct call;
 struct mcp_tool;
 struct mcp_peer;
+struct method;
 struct problem;
 struct service;
 
@@ -38,6 +39,7 @@ int call_level_find(const char *name); /* or -1 */
 struct call {
 	LIST_ENTRY(call) link; /* its peer's */
 	struct mcp_peer *peer;
+	const struct method *method;
 	json_t *id;
 	void *origin;
 	json_t *progress_token; /* NULL: it wants no progress */
@@ -87,8 +89,14 @@ void call_log(struct call *c, enum call_level level, const char *logger, json_t 
 void call_ask(struct call *c, const char *capability, const char *method, json_t *params,
 	void (*answered)(struct call *c, const json_t *result, const json_t *error));
 
-/* --- for peer.c --- */
+/* --- for mcp_peer.c and method.c --- */
 
-struct call *call_begin(struct mcp_peer *p, const struct rpc_message *m, void *origin);
+/* A notification that belongs to a call which listens, with its id; takes `params`, an object
+ * or NULL.
+ * False when it can not be delivered, ever. */
+bool call_tell_listener(struct call *c, const char *method, json_t *params);
+
+struct call *call_begin(
+	struct mcp_peer *p, const struct method *method, const struct rpc_message *m, void *origin);
 void call_be_canceled(struct call *c);
 void call_be_abandoned(struct call *c);

@@ -8,17 +8,7 @@
 #include "base/str.h"
 #include "mcp/call.h"
 #include "mcp/method.h"
-
-static const char *const versions[] = { "2025-11-25", "2025-06-18", "2025-03-26" };
-
-bool mcp_peer_speaks(const char *version)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(versions); i++) {
-		if (streq(versions[i], version))
-			return true;
-	}
-	return false;
-}
+#include "mcp/revision.h"
 
 struct mcp_peer *mcp_peer_new(struct mcp_host *host, const struct mcp_peer_ops *ops, void *ctx,
 	const struct identity *who, const char *base)
@@ -34,6 +24,27 @@ struct mcp_peer *mcp_peer_new(struct mcp_host *host, const struct mcp_peer_ops *
 		(void)snprintf(p->base, sizeof(p->base), "%s", base);
 	LIST_INSERT_HEAD(&host->peers, p, link);
 	return p;
+}
+
+/* Those that we may make use of, by name: what else a client says here may be of any size. */
+static void keep_capabilities(struct mcp_peer *p, const json_t *can)
+{
+	static const char *const known[] = { "sampling", "elicitation", "roots" };
+
+	p->capabilities = json_object();
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
+		if (json_object_get(can, known[i]))
+			(void)json_object_set_new(p->capabilities, known[i], json_object());
+	}
+}
+
+void mcp_peer_meet(struct mcp_peer *p, const struct mcp_meta *meta)
+{
+	p->revision = meta->revision;
+	keep_capabilities(p, meta->capabilities);
+	p->log_level = meta->log_level;
+	p->hears_lists = !meta->revision->is_stateless;
+	p->stage = meta->revision->is_stateless ? MCP_PEER_ACTIVE : MCP_PEER_MET;
 }
 
 /* --- its end --- */
@@ -83,19 +94,26 @@ void mcp_peer_close(struct mcp_peer *p)
 	p->n_calls++; /* so that it is there until we return */
 	p->is_closing = true;
 	give_up_questions(p);
+	if (p->listener && !p->listener->is_canceled) /* it would never end */
+		call_be_abandoned(p->listener);
 	p->n_calls--;
 	mcp_peer_check_gone(p);
 }
 
-static void abandon_calls(struct mcp_peer *p)
+static void each_call(struct mcp_peer *p, void (*act)(struct call *c))
 {
 	p->n_calls++;
 	for (struct call *c = LIST_FIRST(&p->calls), *next; c; c = next) {
 		next = LIST_NEXT(c, link);
-		call_be_abandoned(c);
+		act(c);
 	}
 	p->n_calls--;
 	mcp_peer_check_gone(p);
+}
+
+void mcp_peer_cancel(struct mcp_peer *p)
+{
+	each_call(p, call_be_canceled);
 }
 
 void mcp_host_close(struct mcp_host *host, void (*closed)(void *ctx), void *ctx)
@@ -105,7 +123,7 @@ void mcp_host_close(struct mcp_host *host, void (*closed)(void *ctx), void *ctx)
 		next = LIST_NEXT(p, link);
 		p->is_closing = true;
 		give_up_questions(p);
-		abandon_calls(p);
+		each_call(p, call_be_abandoned);
 	}
 	host->closed = closed;
 	host->closed_ctx = ctx;
@@ -154,12 +172,17 @@ void mcp_peer_unsubscribe(struct mcp_peer *p, const char *uri)
 	free(s);
 }
 
-void mcp_peer_send(struct mcp_peer *p, json_t *message)
+/* What belongs to no request; takes `params`, an object or NULL. */
+static void tell(struct mcp_peer *p, const char *method, json_t *params)
 {
-	if (p->is_closing || p->stage == MCP_PEER_NEW)
-		json_decref(message);
+	bool needs_listener = p->revision && p->revision->is_stateless;
+
+	if (p->is_closing || p->stage == MCP_PEER_NEW || (needs_listener && !p->listener))
+		json_decref(params);
+	else if (p->listener)
+		(void)call_tell_listener(p->listener, method, params);
 	else
-		(void)p->ops->send(p->ctx, message, NULL, false);
+		(void)p->ops->send(p->ctx, rpc_notification(method, params), NULL, false);
 }
 
 void mcp_peer_tell_updated(struct mcp_host *host, const char *user_id, const char *uri)
@@ -169,8 +192,7 @@ void mcp_peer_tell_updated(struct mcp_host *host, const char *user_id, const cha
 	LIST_FOREACH(p, &host->peers, link)
 	{
 		if (streq(p->who.user_id, user_id) && find_subscription(p, uri))
-			mcp_peer_send(p, rpc_notification("notifications/resources/updated",
-						 json_pack("{s:s}", "uri", uri)));
+			tell(p, "notifications/resources/updated", json_pack("{s:s}", "uri", uri));
 	}
 }
 
@@ -180,9 +202,8 @@ void mcp_peer_tell_listed(struct mcp_host *host, const char *user_id)
 
 	LIST_FOREACH(p, &host->peers, link)
 	{
-		if (streq(p->who.user_id, user_id))
-			mcp_peer_send(
-				p, rpc_notification("notifications/resources/list_changed", NULL));
+		if (streq(p->who.user_id, user_id) && p->hears_lists)
+			tell(p, "notifications/resources/list_changed", NULL);
 	}
 }
 
@@ -232,7 +253,7 @@ static int refusal_of(const struct mcp_peer *p, const struct method *method,
 		*ret_text = "there is no such method";
 		return RPC_METHOD_NOT_FOUND;
 	}
-	if (p->stage == MCP_PEER_NEW && !method->is_early) {
+	if (p->stage == MCP_PEER_NEW && !(method->flags & METHOD_EARLY)) {
 		*ret_text = "the first request must be initialize";
 		return RPC_INVALID_REQUEST;
 	}
@@ -246,7 +267,7 @@ static int refusal_of(const struct mcp_peer *p, const struct method *method,
 static void hear_request(
 	struct mcp_peer *p, const struct rpc_message *m, void *origin, const char *trace_id)
 {
-	const struct method *method = method_find(m->method);
+	const struct method *method = method_find(m->method, p->revision);
 	const char *text = NULL;
 	int code = refusal_of(p, method, m, &text);
 
@@ -254,7 +275,7 @@ static void hear_request(
 		(void)p->ops->send(p->ctx, rpc_error(m->id, code, text, NULL), origin, true);
 		return;
 	}
-	struct call *c = call_begin(p, m, origin);
+	struct call *c = call_begin(p, method, m, origin);
 	AUTO_JSON *none = json_object();
 	if (trace_id)
 		(void)snprintf(c->trace_id, sizeof(c->trace_id), "%s", trace_id);
@@ -264,7 +285,7 @@ static void hear_request(
 void mcp_peer_hear(
 	struct mcp_peer *p, const struct rpc_message *m, void *origin, const char *trace_id)
 {
-	const struct method *method = m->method ? method_find(m->method) : NULL;
+	const struct method *method = m->method ? method_find(m->method, p->revision) : NULL;
 	AUTO_JSON *none = json_object();
 
 	if (p->is_closing)

@@ -1,6 +1,7 @@
-/* One client of MCP, whatever carries its messages: versions, capabilities, the calls under way
- * and what it wants to hear of. It decides nothing about runs; it finds who answers a call, in
- * one table of methods (method.c) and in a catalog.
+/* One client of MCP, whatever carries its messages: revision, capabilities, the calls under way
+ * and what it wants to hear of. With a stateless revision it is a client for one request only. It
+ * decides nothing about runs; it finds who answers a call, in one table of methods (method.c) and
+ * in a catalog.
  *
  * A transport hands in messages with mcp_peer_hear() and gets those for the client by `send`. On
  * the loop of the service. */
@@ -16,7 +17,9 @@
 struct call;
 struct mcp_catalog;
 struct mcp_host;
+struct mcp_meta;
 struct mcp_peer;
+struct mcp_revision;
 struct rpc_message;
 struct run_row;
 struct service;
@@ -26,11 +29,6 @@ struct session;
 #define MCP_PEER_SUBSCRIPTIONS_MAX 256u  /* of one client */
 #define MCP_PEER_URI_MAX           1024u /* bytes */
 #define MCP_PEER_BASE_MAX          256u
-
-/* The versions that are spoken, newest first; they compare as texts. */
-#define MCP_PEER_VERSION_NEWEST "2025-11-25"
-#define MCP_PEER_VERSION_OLDEST "2025-03-26" /* the one with batches */
-bool mcp_peer_speaks(const char *version);
 
 /* What all peers have in common. */
 struct mcp_host {
@@ -77,13 +75,15 @@ struct mcp_peer {
 	char base[MCP_PEER_BASE_MAX]; /* how this client reaches us: "http://127.0.0.1:8080"; or ""
 				       */
 	enum mcp_peer_stage stage;
-	char version[16];
-	json_t *capabilities; /* of the client; NULL: none yet */
-	int log_level;        /* -1: it wants no log messages; see call.h */
+	const struct mcp_revision *revision; /* NULL: it was not met yet */
+	json_t *capabilities;                /* of the client; NULL: none yet */
+	int log_level;                       /* -1: it wants no log messages; see call.h */
 	LIST_HEAD(, call) calls;
 	size_t n_calls;
 	LIST_HEAD(, subscription) subscriptions;
 	size_t n_subscriptions;
+	bool hears_lists;                /* it wants to know when the list of resources changes */
+	struct call *listener;           /* what it is told belongs to this call; NULL: to none */
 	LIST_HEAD(, question) questions; /* that we asked the client */
 	uint64_t next_question;
 	bool is_closing;
@@ -93,10 +93,16 @@ struct mcp_peer {
 struct mcp_peer *mcp_peer_new(struct mcp_host *host, const struct mcp_peer_ops *ops, void *ctx,
 	const struct identity *who, const char *base);
 
+/* The client is known from its first request on: what that said of itself. */
+void mcp_peer_meet(struct mcp_peer *p, const struct mcp_meta *meta);
+
 /* A message of the client. Of a request the answer comes by `send`, with `origin`, maybe from
  * within; the last thing that is done with the peer. `trace_id` may be NULL. */
 void mcp_peer_hear(
 	struct mcp_peer *p, const struct rpc_message *m, void *origin, const char *trace_id);
+
+/* The client wants no answer any more: all of its calls are canceled. */
+void mcp_peer_cancel(struct mcp_peer *p);
 
 /* Nobody listens any more: nothing more is sent. Runs go on; `gone` comes when the last call is
  * over, maybe from within. */
@@ -113,7 +119,6 @@ void mcp_host_close(struct mcp_host *host, void (*closed)(void *ctx), void *ctx)
 
 /* --- for method.c and call.c --- */
 
-void mcp_peer_send(struct mcp_peer *p, json_t *message);
 void mcp_peer_check_gone(struct mcp_peer *p);
 /* Ask the client something; see call_ask(). */
 struct question {

@@ -8,6 +8,7 @@
 #include "core/problem.h"
 #include "mcp/call.h"
 #include "mcp/catalog.h"
+#include "mcp/revision.h"
 #include "rpc/rpc.h"
 
 #include "lib/test.h"
@@ -230,6 +231,7 @@ TEST(versions_are_negotiated)
 		{ "2025-06-18", "2025-06-18" },
 		{ "2025-03-26", "2025-03-26" },
 		{ "2024-11-05", "2025-11-25" },
+		{ "2026-07-28", "2025-11-25" }, /* has no initialize */
 		{ "2099-01-01", "2025-11-25" },
 	};
 
@@ -238,7 +240,7 @@ TEST(versions_are_negotiated)
 
 		begin(&t);
 		meet(&t, rows[i][0]);
-		CHECK_STR(t.peer->version, rows[i][1]);
+		CHECK_STR(t.peer->revision->name, rows[i][1]);
 		end(&t);
 	}
 }

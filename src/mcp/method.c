@@ -8,7 +8,9 @@
 #include "base/str.h"
 #include "mcp/call.h"
 #include "mcp/catalog.h"
+#include "mcp/listen.h"
 #include "mcp/mcp_peer.h"
+#include "mcp/revision.h"
 #include "mcp/shape.h"
 
 #define LOGGED_MAX 64u /* bytes of the name of a session, as tools know them */
@@ -57,41 +59,29 @@ static json_t *capabilities_of(const struct mcp_catalog *k)
 	return o;
 }
 
-/* Those that we may make use of, by name: what else a client says here may be of any size. */
-static void keep_capabilities(struct mcp_peer *p, const json_t *can)
-{
-	static const char *const known[] = { "sampling", "elicitation", "roots" };
-
-	p->capabilities = json_object();
-	for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
-		if (json_object_get(can, known[i]))
-			(void)json_object_set_new(p->capabilities, known[i], json_object());
-	}
-}
-
 static void handle_initialize(struct call *c, const json_t *params)
 {
 	const struct mcp_catalog *k = catalog_of(c);
 	struct mcp_peer *p = c->peer;
 	const char *version = text_of(params, "protocolVersion");
-	json_t *can = json_object_get(params, "capabilities");
+	const struct mcp_revision *known = mcp_revision_find(version);
+	struct mcp_meta meta = { .log_level = -1 };
 
+	meta.capabilities = json_object_get(params, "capabilities");
 	if (p->stage != MCP_PEER_NEW) {
 		call_fail(c, RPC_INVALID_REQUEST, "this session is initialized already");
 		return;
 	}
-	if (!version || !json_is_object(can)) {
+	if (!version || !json_is_object(meta.capabilities)) {
 		call_fail(c, RPC_INVALID_PARAMS,
 			"initialize needs protocolVersion, a text, and capabilities, an object");
 		return;
 	}
-	(void)snprintf(p->version, sizeof(p->version), "%s",
-		mcp_peer_speaks(version) ? version : MCP_PEER_VERSION_NEWEST);
-	keep_capabilities(p, can);
-	p->stage = MCP_PEER_MET;
-	json_t *result = json_pack("{s:s,s:o,s:{s:s,s:s,s:s}}", "protocolVersion", p->version,
-		"capabilities", capabilities_of(k), "serverInfo", "name", k->name, "title",
-		k->title, "version", BELLJAR_VERSION);
+	meta.revision = known && !known->is_stateless ? known : mcp_revision_with_sessions();
+	mcp_peer_meet(p, &meta);
+	json_t *result = json_pack("{s:s,s:o,s:{s:s,s:s,s:s}}", "protocolVersion",
+		p->revision->name, "capabilities", capabilities_of(k), "serverInfo", "name",
+		k->name, "title", k->title, "version", BELLJAR_VERSION);
 	if (k->instructions)
 		(void)json_object_set_new(result, "instructions", json_string(k->instructions));
 	call_finish(c, result);
@@ -102,6 +92,18 @@ static void hear_initialized(struct mcp_peer *p, const json_t *params)
 	(void)params;
 	if (p->stage == MCP_PEER_MET)
 		p->stage = MCP_PEER_ACTIVE;
+}
+
+static void handle_discover(struct call *c, const json_t *params)
+{
+	const struct mcp_catalog *k = catalog_of(c);
+	json_t *result = json_pack("{s:o,s:o}", "supportedVersions", mcp_revision_names(),
+		"capabilities", capabilities_of(k));
+
+	(void)params;
+	if (k->instructions)
+		(void)json_object_set_new(result, "instructions", json_string(k->instructions));
+	call_finish(c, result);
 }
 
 static void handle_ping(struct call *c, const json_t *params)
@@ -365,29 +367,37 @@ static void handle_complete(struct call *c, const json_t *params)
 
 /* --- all of them --- */
 
+/* Lists that are part of the program may be kept; what belongs to a user is asked for again. */
+#define FIXED .cache_scope = "public", .cache_ms = 300000
+#define OWN   .cache_scope = "private", .cache_ms = 0
+
 static const struct method methods[] = {
-	{ "initialize", true, handle_initialize, NULL },
-	{ "ping", true, handle_ping, NULL },
-	{ "logging/setLevel", false, handle_level, NULL },
-	{ "tools/list", false, handle_tools, NULL },
-	{ "tools/call", false, handle_tool, NULL },
-	{ "resources/list", false, handle_resources, NULL },
-	{ "resources/templates/list", false, handle_templates, NULL },
-	{ "resources/read", false, handle_read, NULL },
-	{ "resources/subscribe", false, handle_subscribe, NULL },
-	{ "resources/unsubscribe", false, handle_unsubscribe, NULL },
-	{ "prompts/list", false, handle_prompts, NULL },
-	{ "prompts/get", false, handle_prompt, NULL },
-	{ "completion/complete", false, handle_complete, NULL },
-	{ "notifications/initialized", true, NULL, hear_initialized },
-	{ "notifications/cancelled", true, NULL, hear_cancelled },
+	{ "initialize", METHOD_MET | METHOD_EARLY, handle_initialize, NULL },
+	{ "server/discover", METHOD_STATELESS, handle_discover, NULL, FIXED },
+	{ "ping", METHOD_MET | METHOD_EARLY, handle_ping, NULL },
+	{ "logging/setLevel", METHOD_MET, handle_level, NULL },
+	{ "tools/list", METHOD_ANY, handle_tools, NULL, FIXED },
+	{ "tools/call", METHOD_ANY, handle_tool, NULL, .subject = "name" },
+	{ "resources/list", METHOD_ANY, handle_resources, NULL, OWN },
+	{ "resources/templates/list", METHOD_ANY, handle_templates, NULL, FIXED },
+	{ "resources/read", METHOD_ANY, handle_read, NULL, .subject = "uri", OWN },
+	{ "resources/subscribe", METHOD_MET, handle_subscribe, NULL },
+	{ "resources/unsubscribe", METHOD_MET, handle_unsubscribe, NULL },
+	{ "subscriptions/listen", METHOD_STATELESS, listen_handle, NULL },
+	{ "prompts/list", METHOD_ANY, handle_prompts, NULL, FIXED },
+	{ "prompts/get", METHOD_ANY, handle_prompt, NULL, .subject = "name" },
+	{ "completion/complete", METHOD_ANY, handle_complete, NULL },
+	{ "notifications/initialized", METHOD_MET | METHOD_EARLY, NULL, hear_initialized },
+	{ "notifications/cancelled", METHOD_MET | METHOD_EARLY, NULL, hear_cancelled },
 };
 
-const struct method *method_find(const char *name)
+const struct method *method_find(const char *name, const struct mcp_revision *revision)
 {
+	unsigned kind = revision && revision->is_stateless ? METHOD_STATELESS : METHOD_MET;
+
 	for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
 		if (streq(methods[i].name, name))
-			return &methods[i];
+			return methods[i].flags & kind ? &methods[i] : NULL;
 	}
 	return NULL;
 }

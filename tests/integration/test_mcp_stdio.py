@@ -98,6 +98,53 @@ def test_all_at_once_on_an_empty_machine(host):
     assert answers[7]["error"]["code"] == -32600
 
 
+META = {"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                  "io.modelcontextprotocol/clientCapabilities": {}}}
+
+
+def single(number, method, **params):
+    """A request that needs no session."""
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": {**params, **META}}
+
+
+def python(number, code):
+    return single(number, "tools/call", name="run_python", arguments={
+        "session_id": "s", "code": code})
+
+
+def test_without_a_session(host):
+    answers = host.talk(single(1, "server/discover"), single(2, "ping"),
+                        python(3, "open('ä', 'w'); print(6*7)"), single(4, "tools/list"),
+                        {**single(5, "tools/list"), "params": {"_meta": {
+                            **META["_meta"], "io.modelcontextprotocol/protocolVersion": "x"}}})
+    assert "2026-07-28" in answers[1]["result"]["supportedVersions"]
+    assert answers[2]["error"]["code"] == -32601
+    assert answers[3]["result"]["structuredContent"]["stdout"] == "42\n"
+    assert answers[4]["result"]["resultType"] == "complete"
+    assert answers[5]["error"]["code"] == -32022
+    answers = host.talk(single(1, "resources/read", uri="belljar://s/%C3%A4"), OPEN | {"id": 2})
+    assert "contents" in answers[1]["result"] and "protocolVersion" in answers[2]["result"]
+
+
+def test_without_a_session_one_listens_and_cancels(host, make_server):  # pylint: disable=redefined-outer-name
+    server = make_server()
+    it = host.belljar.start("mcp", "--root", host.root, stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE)
+    host.say(it, single("l", "subscriptions/listen", notifications={"resourcesListChanged": True}))
+    assert json.loads(it.stdout.readline())["method"].endswith("acknowledged")
+    host.say(it, python(2, "import time; time.sleep(60)"))
+    assert eventually(lambda: server.get("/runs", params={"phase": "running"}).json()["items"])
+    (live,) = server.get("/runs").json()["items"]
+    host.say(it, {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}})
+    assert server.wait_for(live["id"])["reason_code"] == "canceled_by_user"
+    host.say(it, python(3, "open('a', 'w')"))
+    got = [json.loads(it.stdout.readline()) for _ in range(2)]  # in any order
+    (told,) = (m["params"] for m in got if "method" in m)
+    assert told["_meta"] == {"io.modelcontextprotocol/subscriptionId": "l"}
+    assert [m["id"] for m in got if "id" in m] == [3]
+    host.end(it)  # it does not wait for who listens
+
+
 def test_two_at_once_share_one_server(host):
     first, second = (host.belljar.start("mcp", "--root", host.root, stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE) for _ in range(2))
