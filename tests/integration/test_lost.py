@@ -294,9 +294,23 @@ def check_marks(server, plans):
         assert sorted(map(int, done["stdout"].split())) == expected
 
 
+def await_all_stored(server):
+    """Who waits for a run hears of its end a moment before that is stored."""
+    until = time.monotonic() + 5 * SLOWER
+    while True:
+        with contextlib.closing(database_of(server)) as db:
+            left = db.execute(f"SELECT id FROM {RUN_TABLE} WHERE finished_at IS NULL").fetchall()
+        if not left:
+            break
+        assert time.monotonic() < until, left
+        time.sleep(0.05)
+    time.sleep(0.2 * SLOWER)  # and its files are given back then
+
+
 def check_nothing_left(server):
     """No directory of a run that was never accepted, and none of one whose row has it all; what
     is kept for the next run is empty."""
+    await_all_stored(server)
     with contextlib.closing(database_of(server)) as db:
         rows = dict(db.execute(f"SELECT id, frames FROM {RUN_TABLE}"))
     data = server.root / "data"
