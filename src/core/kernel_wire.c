@@ -136,9 +136,10 @@ static uint32_t u32_at(const uint8_t *data)
 static int take_done(struct kernel_reader *r)
 {
 	const uint8_t *at = r->body;
-	const uint8_t *end = at + r->size;
 
-	while (at < end) {
+	if (r->size == 0)
+		return -EBADMSG;
+	for (const uint8_t *end = at + r->size; at < end;) {
 		if (end - at < 5 || u32_at(at + 1) > (size_t)(end - at) - 5)
 			return -EBADMSG;
 		size_t size = u32_at(at + 1);
