@@ -69,6 +69,9 @@ static int take(struct line_reader *r, size_t size, size_t whole, char **ret, si
 int line_next(struct line_reader *r, bool is_last, char **ret, size_t *ret_size)
 {
 	size_t size = r->end - r->begin;
+
+	if (size == 0)
+		return 0; /* there may be no room yet */
 	const char *text = r->data + r->begin;
 	const char *end =
 		size > r->scanned ? memchr(text + r->scanned, '\n', size - r->scanned) : NULL;
