@@ -89,10 +89,10 @@ static void handle_post(struct exchange *x)
 		forgets = true;
 		exchange_reply_bytes(x, 200, "text/event-stream", text, strlen(text));
 	} else if (streq(method, "stream")) {
-		exchange_reply_bytes(x, 200, "text/event-stream",
-			"id: 1\ndata: {\"method\":\"note\"}\n\n"
-			"id: 2\ndata: {\"id\":9,\"result\":{}}\n\n",
-			69);
+		static const char text[] = "id: 1\ndata: {\"method\":\"note\"}\n\n"
+					   "id: 2\ndata: {\"id\":9,\"result\":{}}\n\n";
+
+		exchange_reply_bytes(x, 200, "text/event-stream", text, strlen(text));
 	} else {
 		reply(x, id, method);
 	}
