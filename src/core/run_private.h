@@ -1,5 +1,5 @@
-/* What the files of a run share: run_create.c accepts, run.c finds, run_start.c executes, run_end.c
- * brings it to its end. */
+/* What the files of a run share: run_create.c accepts, run.c finds, run_start.c executes,
+ * run_recover.c goes on with what others began, run_end.c brings it to its end. */
 #pragma once
 #include "core/run.h"
 
@@ -33,6 +33,8 @@ void run_forget_held(struct run *run);
 
 /* run_start.c: is what it asks for something that a box can be told? */
 int run_check_spec(struct run *run, struct problem *problem);
+/* What the runtime tells of one that it executes. */
+extern const struct job_events run_job_events;
 
 /* run_end.c */
 void run_on_drained(void *ctx);
