@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/str.h"
+#include "base/cleanup.h"
 #include "lib/test.h"
 
 /* Feed `text` in pieces; the body goes to `out`. 1 when it is over, 0 if not, or the error. */

@@ -13,7 +13,6 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/str.h"
 #include "bridge/bridge_private.h"
 
 #define END_WAIT_NS (UINT64_C(2000) * MS_NS) /* for the server to end the session */

@@ -1,6 +1,5 @@
 #include "bridge/line.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "lib/test.h"

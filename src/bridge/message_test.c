@@ -3,8 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/err.h"
-#include "base/str.h"
+#include "base/cleanup.h"
 #include "lib/test.h"
 
 static int parse(const char *text, struct message *m)

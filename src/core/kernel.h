@@ -30,7 +30,7 @@ struct problem;
 struct service;
 struct session;
 
-#define KERNEL_SOURCE      "kernel"
+#define KERNEL_SOURCE      "kernel" /* run_recover.c knows them by it after a restart */
 #define KERNEL_CODE_MAX    (1u << 20)
 #define KERNEL_WAITING_MAX 16u   /* executions of one session, the one under way included */
 #define KERNELS_PER_USER   8u    /* interpreters that live at once */
