@@ -206,12 +206,10 @@ static int run(const struct command *self, int argc, char **argv)
 	struct doctor opts = { 0 };
 	struct err err = { 0 };
 
-	int used = option_parse(self, argc, argv, &opts, &err);
-	if (used == 0)
+	int r = option_parse_only(self, argc, argv, &opts, &err);
+	if (r == 0)
 		return EXIT_SUCCESS;
-	if (used > 0 && used < argc)
-		used = err_set(&err, -1, "unexpected argument '%s'", argv[used]);
-	if (used < 0) {
+	if (r < 0) {
 		complain("%s", err.text);
 		return EXIT_OURS;
 	}

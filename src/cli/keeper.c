@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/log.h"
 #include "base/str.h"
 #include "box/program.h"
 #include "cli/command.h"
@@ -52,17 +51,14 @@ static const struct option_row options[] = {
 static int run(const struct command *self, int argc, char **argv)
 {
 	struct keeper_values v = { .uid = NONE, .listen_fd = NONE, .lifeline_fd = NONE };
-	enum log_level level = LOG_LEVEL_WARN;
 	struct err err = { 0 };
-	int r = option_parse(self, argc, argv, &v, &err);
+	int r = option_parse_only(self, argc, argv, &v, &err);
 
 	if (r == 0)
 		return 0;
-	if (r > 0 && r < argc)
-		r = err_set(&err, -EINVAL, "unexpected argument '%s'", argv[r]);
-	if (r > 0 && v.log_level && log_parse_level(v.log_level, &level) < 0)
-		r = err_set(&err, -EINVAL, "unknown log level '%s'", v.log_level);
-	if (r > 0) {
+	if (r > 0)
+		r = option_set_log_level(v.log_level, &err);
+	if (r == 0) {
 		struct keeper_options keeper = {
 			.root = v.root,
 			.profile = v.seccomp,
@@ -71,7 +67,6 @@ static int run(const struct command *self, int argc, char **argv)
 			.lifeline_fd = v.lifeline_fd == NONE ? -1 : (int)v.lifeline_fd,
 			.ends_when_idle = v.ends_when_idle,
 		};
-		log_set_level(level);
 		if (v.respawn && respawn_wait() == 0)
 			return 0; /* the guardian; its child goes on */
 		r = program_seal(&err);

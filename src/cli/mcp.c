@@ -1,7 +1,6 @@
 /* belljar mcp: MCP over stdin and stdout, for clients that start their servers themselves. The
  * tools are those of the run service: this program only carries messages to the server of its
  * state directory (src/bridge), which it starts if there is none. */
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +10,6 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "base/log.h"
 #include "base/path.h"
 #include "base/str.h"
 #include "bridge/bridge.h"
@@ -104,18 +102,14 @@ static int carry(const struct mcp_values *v, struct err *err)
 static int run(const struct command *self, int argc, char **argv)
 {
 	struct mcp_values v = { 0 };
-	enum log_level level = LOG_LEVEL_WARN;
 	struct err err = { 0 };
-	int r = option_parse(self, argc, argv, &v, &err);
+	int r = option_parse_only(self, argc, argv, &v, &err);
 
 	if (r == 0)
 		return 0;
-	if (r > 0 && r < argc)
-		r = err_set(&err, -EINVAL, "unexpected argument '%s'", argv[r]);
-	if (r > 0 && v.log_level && log_parse_level(v.log_level, &level) < 0)
-		r = err_set(&err, -EINVAL, "unknown log level '%s'", v.log_level);
-	log_set_level(level);
 	if (r > 0)
+		r = option_set_log_level(v.log_level, &err);
+	if (r == 0)
 		r = carry(&v, &err);
 	if (r >= 0)
 		return 0;

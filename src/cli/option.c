@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "cli/command.h"
 
@@ -151,6 +152,28 @@ int option_parse(const struct command *cmd, int argc, char **argv, void *values,
 		i += taken;
 	}
 	return i;
+}
+
+int option_parse_only(
+	const struct command *cmd, int argc, char **argv, void *values, struct err *err)
+{
+	int r = option_parse(cmd, argc, argv, values, err);
+
+	if (r > 0 && r < argc)
+		return err_set(err, -EINVAL, "unexpected argument '%s'", argv[r]);
+	return r;
+}
+
+int option_set_log_level(const char *name, struct err *err)
+{
+	enum log_level level;
+
+	if (!name)
+		return 0;
+	if (log_parse_level(name, &level) < 0)
+		return err_set(err, -EINVAL, "unknown log level '%s'", name);
+	log_set_level(level);
+	return 0;
 }
 
 void option_print_help(const struct command *cmd)

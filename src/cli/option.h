@@ -38,6 +38,13 @@ struct option_row {
  * negative errno with a sentence in `err`. */
 int option_parse(const struct command *cmd, int argc, char **argv, void *values, struct err *err);
 
+/* The same for a command that takes nothing but options: a word that is left is refused. */
+int option_parse_only(
+	const struct command *cmd, int argc, char **argv, void *values, struct err *err);
+
+/* Log from the level of this name on; NULL leaves it as it is. -EINVAL when there is none. */
+int option_set_log_level(const char *name, struct err *err);
+
 /* Print the help text of a subcommand to stdout. */
 void option_print_help(const struct command *cmd);
 

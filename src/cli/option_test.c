@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "cli/command.h"
 #include "lib/test.h"
@@ -43,14 +44,19 @@ static const struct command command = {
 #define ARGV(...) ((char *[]){ (char *)"try", __VA_ARGS__, NULL })
 #define W(text)   ((char *)(text))
 
-static int parse(char **argv, struct values *v, struct err *err)
+static int count(char **argv)
 {
 	int argc = 0;
 
 	while (argv[argc])
 		argc++;
+	return argc;
+}
+
+static int parse(char **argv, struct values *v, struct err *err)
+{
 	*v = (struct values){ .number = 77 };
-	return option_parse(&command, argc, argv, v, err);
+	return option_parse(&command, count(argv), argv, v, err);
 }
 
 TEST(every_kind_of_value_is_set)
@@ -90,6 +96,50 @@ TEST(options_end_where_the_words_begin)
 	CHECK_EQ(parse(ARGV(W("-"), W("--flag")), &v, NULL), 1);
 	CHECK_EQ(parse(ARGV(W(""), W("--flag")), &v, NULL), 1);
 	CHECK_EQ(parse(ARGV(NULL), &v, NULL), 1);
+}
+
+TEST(a_command_without_words_refuses_one)
+{
+	char **right = ARGV(W("-f"), W("--"));
+	char **wrong = ARGV(W("-f"), W("more"), W("-x"));
+	struct values v = { 0 };
+	struct err err = { 0 };
+
+	CHECK_EQ(option_parse_only(&command, count(right), right, &v, &err), 3);
+	CHECK(v.flag);
+	CHECK_EQ(option_parse_only(&command, count(wrong), wrong, &v, &err), -EINVAL);
+	CHECK_STR(err.text, "unexpected argument 'more'");
+}
+
+/* Would a warning be seen? */
+static bool is_warning_logged(void)
+{
+	AUTO_FD read_fd = -1;
+	AUTO_FD write_fd = -1;
+	AUTO_FD saved = dup(STDERR_FILENO);
+	char text[64];
+
+	CHECK_EQ(fd_pipe(&read_fd, &write_fd), 0);
+	CHECK(dup2(write_fd, STDERR_FILENO) == STDERR_FILENO);
+	close_fdp(&write_fd);
+	log_warn("a warning");
+	CHECK(dup2(saved, STDERR_FILENO) == STDERR_FILENO);
+	return fd_read_full(read_fd, text, sizeof(text)) > 0;
+}
+
+TEST(a_log_level_is_set_by_name)
+{
+	struct err err = { 0 };
+
+	CHECK_EQ(option_set_log_level("error", &err), 0);
+	CHECK(!is_warning_logged());
+	CHECK_EQ(option_set_log_level(NULL, &err), 0);
+	CHECK(!is_warning_logged());
+	CHECK_EQ(option_set_log_level("warn", &err), 0);
+	CHECK(is_warning_logged());
+	CHECK_EQ(option_set_log_level("loud", &err), -EINVAL);
+	CHECK_STR(err.text, "unknown log level 'loud'");
+	CHECK(is_warning_logged());
 }
 
 TEST(what_is_wrong_is_named)
@@ -180,5 +230,6 @@ TEST(help_lists_every_option)
 }
 
 TESTS(UNIT(every_kind_of_value_is_set), UNIT(a_list_keeps_the_order),
-	UNIT(options_end_where_the_words_begin), UNIT(what_is_wrong_is_named),
-	UNIT(a_list_has_an_end), UNIT(help_lists_every_option))
+	UNIT(options_end_where_the_words_begin), UNIT(a_command_without_words_refuses_one),
+	UNIT(a_log_level_is_set_by_name), UNIT(what_is_wrong_is_named), UNIT(a_list_has_an_end),
+	UNIT(help_lists_every_option))

@@ -525,12 +525,10 @@ static int run(const struct command *self, int argc, char **argv)
 	struct err err = { 0 };
 	AUTO_FREE char *data_dir = NULL;
 	static struct server server = { .keeper_fd = -1 };
-	int r = option_parse(self, argc, argv, &v, &err);
+	int r = option_parse_only(self, argc, argv, &v, &err);
 
 	if (r == 0)
 		return 0;
-	if (r > 0 && r < argc)
-		r = err_set(&err, -EINVAL, "unexpected argument '%s'", argv[r]);
 	if (r > 0 && v.print_routes) {
 		print_routes();
 		return 0;
