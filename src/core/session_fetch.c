@@ -128,28 +128,15 @@ static void on_looked(void *ctx, int r, const struct err *err)
 /* Why the box, or the file that it writes to, did not do it. */
 static void set_failure(struct fetch *f, int r, const char *text, struct problem *problem)
 {
-	static const struct {
-		int r;
-		const char *code;
-	} known[] = {
-		{ -ECONNRESET, "runtime_unavailable" },
-		{ -EAGAIN, "runtime_unavailable" },
-		{ -ECANCELED, "session_not_found" },
-		{ -ENOENT, "session_not_found" },
-		{ -ENOSPC, "insufficient_storage" },
-	};
+	const char *code = r == -ENOSPC ? "insufficient_storage" : session_gone_code(r);
 
-	if (r == -EFBIG) {
+	if (r == -EFBIG)
 		set_too_large(f, problem);
-		return;
-	}
-	for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
-		if (known[i].r == r) {
-			(void)problem_set(problem, known[i].code, "%s", text);
-			return;
-		}
-	}
-	(void)problem_set(problem, "internal_error", "the file could not be read: %s", text);
+	else if (code)
+		(void)problem_set(problem, code, "%s", text);
+	else
+		(void)problem_set(
+			problem, "internal_error", "the file could not be read: %s", text);
 }
 
 static void on_fetched(void *ctx, int r, const char *text, uint64_t n_bytes)

@@ -45,6 +45,25 @@ static int feed_upload(void *ctx, int fd, struct err *err)
 	return r < 0 ? r : pack_write_end(&w, err);
 }
 
+const char *session_gone_code(int r)
+{
+	static const struct {
+		int r;
+		const char *code;
+	} known[] = {
+		{ -ECONNRESET, "runtime_unavailable" },
+		{ -EAGAIN, "runtime_unavailable" },
+		{ -ECANCELED, "session_not_found" },
+		{ -ENOENT, "session_not_found" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
+		if (known[i].r == r)
+			return known[i].code;
+	}
+	return NULL;
+}
+
 void session_files_problem(
 	struct problem *p, const struct session *session, int r, const char *text)
 {
@@ -54,10 +73,8 @@ void session_files_problem(
 			json_integer(session ? (json_int_t)(session->workspace_bytes >> 20) : 0));
 	} else if (r == -E2BIG || r == -EINVAL || r == -EEXIST || r == -ENOTDIR) {
 		(void)problem_set(p, "invalid_upload", "%s", text);
-	} else if (r == -ECONNRESET || r == -EAGAIN) {
-		(void)problem_set(p, "runtime_unavailable", "%s", text);
-	} else if (r == -ECANCELED || r == -ENOENT) {
-		(void)problem_set(p, "session_not_found", "%s", text);
+	} else if (session_gone_code(r)) {
+		(void)problem_set(p, session_gone_code(r), "%s", text);
 	} else {
 		(void)problem_set(p, "internal_error", "the files could not be changed: %s", text);
 	}

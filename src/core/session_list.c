@@ -1,5 +1,4 @@
 /* What is in a session's workspace: a box of its own looks, and says so. */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "base/str.h"
@@ -22,33 +21,16 @@ static void end(struct look *l, struct problem *problem)
 	free(l);
 }
 
-static const char *code_of(int r)
-{
-	static const struct {
-		int r;
-		const char *code;
-	} known[] = {
-		{ -ECONNRESET, "runtime_unavailable" },
-		{ -EAGAIN, "runtime_unavailable" },
-		{ -ECANCELED, "session_not_found" },
-		{ -ENOENT, "session_not_found" },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
-		if (known[i].r == r)
-			return known[i].code;
-	}
-	return "internal_error";
-}
-
 static void on_listed(void *ctx, int r, const char *text, uint64_t n_bytes)
 {
 	struct look *l = ctx;
 	struct problem problem = { 0 };
+	const char *code = session_gone_code(r);
 
 	(void)n_bytes;
 	if (r < 0)
-		(void)problem_set(&problem, code_of(r), "the files can not be listed: %s", text);
+		(void)problem_set(&problem, code ? code : "internal_error",
+			"the files can not be listed: %s", text);
 	end(l, &problem);
 }
 

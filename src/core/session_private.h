@@ -14,6 +14,10 @@ void session_fill_expiry(struct session *session);
 bool session_is_usable(const struct session *session, struct problem *p);
 bool session_is_quiet(const struct session *session, struct problem *p);
 
+/* The code of a problem when an errand failed since the session or the keeper is gone, whatever it
+ * was for; else NULL. */
+const char *session_gone_code(int r);
+
 /* What an errand failed with, for whoever asked for it. */
 void session_files_problem(
 	struct problem *p, const struct session *session, int r, const char *text);
