@@ -199,16 +199,22 @@ TEST(a_denied_run_ends_without_having_begun)
 
 /* --- rows that are held back --- */
 
-/* One that is waited for, while another is under way; the id of it. */
-static void ask_waiting(struct sample *m, struct sample_answer *a, const char *key, char *ret_id)
+/* A service, and one run that is waited for, while another is under way; the id of it. */
+static void open_waiting(struct sample *m, struct sample_answer *a, char ret_id[UUID_SIZE + 1])
 {
+	sample_open(m);
 	(void)sample_run(m, NULL);
-	sample_wish(m, a, "alice", SAMPLE_BODY,
-		&(struct run_wish){ .idempotency_key = key, .waits = true });
+	sample_wish(m, a, "alice", SAMPLE_BODY, &(struct run_wish){ .waits = true });
 	SAMPLE_UNTIL(m, sample_host.n_jobs == 2);
 	memcpy(ret_id, m->service->runs->row.id, UUID_SIZE + 1);
 	job_started(sample_job(1));
 	job_running(sample_job(1));
+}
+
+static void await_completed(struct sample *m, const char *id, struct run_row *row)
+{
+	sample_await_end(m, id, row);
+	CHECK_STR(row->phase, "completed");
 }
 
 static bool is_stored(struct sample *m, const char *id)
@@ -221,12 +227,11 @@ static bool is_stored(struct sample *m, const char *id)
 TEST(a_short_run_that_is_waited_for_is_stored_with_its_end)
 {
 	SAMPLE(m);
-	sample_open(&m);
 	struct sample_answer a;
 	char id[UUID_SIZE + 1];
 	CLEANUP(free_row) struct run_row row = { 0 };
 
-	ask_waiting(&m, &a, NULL, id);
+	open_waiting(&m, &a, id);
 	CHECK(!is_stored(&m, id));
 	CHECK_EQ(a.n, 0);
 	job_writes(sample_job(1), CHANNEL_STDOUT, "text");
@@ -234,8 +239,7 @@ TEST(a_short_run_that_is_waited_for_is_stored_with_its_end)
 	SAMPLE_UNTIL(&m, a.n == 1);
 	CHECK_EQ(a.status, 0);
 	CHECK_STR(a.id, id);
-	sample_await_end(&m, id, &row);
-	CHECK_STR(row.phase, "completed");
+	await_completed(&m, id, &row);
 	CHECK(row.request == NULL && row.frames != NULL);
 	CHECK(sample_job(1)->is_released);
 	CHECK_EQ(m.service->n_runs, 1);
@@ -245,25 +249,22 @@ TEST(a_short_run_that_is_waited_for_is_stored_with_its_end)
 TEST(one_that_lasts_is_stored_before_its_end)
 {
 	SAMPLE(m);
-	sample_open(&m);
 	struct sample_answer a;
 	char id[UUID_SIZE + 1];
 	CLEANUP(free_row) struct run_row row = { 0 };
 
-	ask_waiting(&m, &a, NULL, id);
+	open_waiting(&m, &a, id);
 	SAMPLE_UNTIL(&m, a.n == 1);
 	CHECK(is_stored(&m, id));
 	CHECK(!sample_job(1)->is_over);
 	job_ends(sample_job(1), REASON_EXIT_CODE_0, 0);
-	sample_await_end(&m, id, &row);
-	CHECK_STR(row.phase, "completed");
+	await_completed(&m, id, &row);
 	sample_remove(&m);
 }
 
 TEST(one_that_printed_much_is_stored_before_its_end)
 {
 	SAMPLE(m);
-	sample_open(&m);
 	struct sample_answer a;
 	char id[UUID_SIZE + 1];
 	char output[4000];
@@ -271,12 +272,11 @@ TEST(one_that_printed_much_is_stored_before_its_end)
 
 	memset(output, 'x', sizeof(output) - 1);
 	output[sizeof(output) - 1] = '\0';
-	ask_waiting(&m, &a, NULL, id);
+	open_waiting(&m, &a, id);
 	job_writes(sample_job(1), CHANNEL_STDOUT, output);
 	job_ends(sample_job(1), REASON_EXIT_CODE_0, 0);
 	SAMPLE_UNTIL(&m, a.n == 1);
-	sample_await_end(&m, id, &row);
-	CHECK_STR(row.phase, "completed");
+	await_completed(&m, id, &row);
 	CHECK(row.frames == NULL);
 	CHECK_EQ(row.log_bytes, 3999);
 	AUTO_FREE char *frames = sample_frames(&m, "alice", id);
@@ -310,11 +310,10 @@ TEST(one_with_a_key_and_one_alone_are_stored_at_once)
 TEST(one_that_is_held_back_is_in_no_list_of_the_living)
 {
 	SAMPLE(m);
-	sample_open(&m);
 	struct sample_answer a;
 	char id[UUID_SIZE + 1];
 
-	ask_waiting(&m, &a, NULL, id);
+	open_waiting(&m, &a, id);
 	CHECK(!run_is_shown(m.service->runs));
 	CHECK(run_is_shown(m.service->runs->next));
 	job_ends(sample_job(1), REASON_EXIT_CODE_0, 0);
@@ -327,11 +326,10 @@ TEST(one_that_is_held_back_is_in_no_list_of_the_living)
 TEST(one_that_lasts_is_shown)
 {
 	SAMPLE(m);
-	sample_open(&m);
 	struct sample_answer a;
 	char id[UUID_SIZE + 1];
 
-	ask_waiting(&m, &a, NULL, id);
+	open_waiting(&m, &a, id);
 	SAMPLE_UNTIL(&m, a.n == 1);
 	CHECK(run_is_shown(a.run));
 	sample_remove(&m);
@@ -341,11 +339,10 @@ TEST(one_that_lasts_is_shown)
 TEST(one_that_is_held_back_when_the_service_ends_leaves_nothing)
 {
 	SAMPLE(m);
-	sample_open(&m);
 	struct sample_answer a;
 	char id[UUID_SIZE + 1];
 
-	ask_waiting(&m, &a, NULL, id);
+	open_waiting(&m, &a, id);
 	CHECK(m.service->runs->held != NULL);
 	sample_remove(&m);
 	CHECK_EQ(a.n, 1);

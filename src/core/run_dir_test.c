@@ -22,6 +22,20 @@ static ino_t inode_of(int fd)
 	return st.st_ino;
 }
 
+/* A run had it, and is over: what its id was, and which directory it is. */
+static ino_t leave_spare(struct sample *m, char ret_id[UUID_SIZE + 1])
+{
+	struct stream_files files;
+
+	uuid_make(ret_id);
+	CHECK_EQ(run_dir_make(m->service, ret_id, &files), 0);
+	ino_t inode = inode_of(files.dir_fd);
+	CHECK(is_there(m, "meta/fresh", ret_id));
+	run_dir_give_back(m->service, ret_id, &files);
+	CHECK_EQ(files.dir_fd, -1);
+	return inode;
+}
+
 TEST(one_that_is_given_back_serves_the_next)
 {
 	SAMPLE(m);
@@ -30,13 +44,8 @@ TEST(one_that_is_given_back_serves_the_next)
 	char second[UUID_SIZE + 1];
 	struct stream_files files;
 
-	uuid_make(first);
+	ino_t inode = leave_spare(&m, first);
 	uuid_make(second);
-	CHECK_EQ(run_dir_make(m.service, first, &files), 0);
-	ino_t inode = inode_of(files.dir_fd);
-	CHECK(is_there(&m, "meta/fresh", first));
-	run_dir_give_back(m.service, first, &files);
-	CHECK_EQ(files.dir_fd, -1);
 	CHECK_EQ(run_dir_make(m.service, second, &files), 0);
 	CHECK_EQ(inode_of(files.dir_fd), inode);
 	CHECK(is_there(&m, "meta/fresh", second));
@@ -58,11 +67,9 @@ TEST(a_spare_one_that_is_gone_is_not_missed)
 	char second[UUID_SIZE + 1];
 	struct stream_files files;
 
-	uuid_make(first);
-	uuid_make(second);
-	CHECK_EQ(run_dir_make(m.service, first, &files), 0);
-	run_dir_give_back(m.service, first, &files);
+	(void)leave_spare(&m, first);
 	run_dir_drop(m.service, first);
+	uuid_make(second);
 	CHECK_EQ(run_dir_make(m.service, second, &files), 0);
 	CHECK(is_there(&m, "meta/fresh", second));
 	CHECK_EQ(m.service->spares.n, 0);
