@@ -4,10 +4,10 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <uv.h>
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "lib/piped.h"
 #include "lib/scratch.h"
 #include "lib/test.h"
 
@@ -36,18 +36,14 @@ static int open_file(int dir_fd, const char *before)
 static struct outcome collect(int dir_fd, const char *before, const char *text, uint64_t max)
 {
 	struct outcome o = { 0 };
-	uv_loop_t loop;
-	int from, to;
+	struct piped p;
 
-	CHECK_EQ(uv_loop_init(&loop), 0);
-	CHECK_EQ(fd_pipe(&from, &to), 0);
-	(void)collector_start(&loop, from, open_file(dir_fd, before), max, on_done, &o);
-	CHECK_EQ(fd_write_full(to, text, strlen(text)), 0);
-	(void)close(to);
+	piped_open(&p);
+	(void)collector_start(&p.loop, p.from, open_file(dir_fd, before), max, on_done, &o);
+	CHECK_EQ(fd_write_full(p.to, text, strlen(text)), 0);
 	CHECK_EQ(o.n, 0);
-	(void)uv_run(&loop, UV_RUN_DEFAULT);
+	piped_close(&p);
 	CHECK_EQ(o.n, 1);
-	CHECK_EQ(uv_loop_close(&loop), 0);
 	return o;
 }
 
@@ -104,17 +100,15 @@ TEST(much_more_than_a_pipe_holds_passes)
 {
 	SCRATCH(dir);
 	struct outcome o = { 0 };
-	uv_loop_t loop;
-	int from, to;
+	struct piped p;
 	AUTO_FREE char *chunk = xcalloc(1, 60000);
 
-	CHECK_EQ(uv_loop_init(&loop), 0);
-	CHECK_EQ(fd_pipe(&from, &to), 0);
-	(void)collector_start(&loop, from, open_file(dir.fd, ""), 10 << 20, on_done, &o);
+	piped_open(&p);
+	(void)collector_start(&p.loop, p.from, open_file(dir.fd, ""), 10 << 20, on_done, &o);
 	for (int i = 0; i < 100; i++) {
 		memset(chunk, 'a' + i % 26, 60000);
-		CHECK_EQ(fd_write_full(to, chunk, 60000), 0);
-		while (uv_run(&loop, UV_RUN_NOWAIT) && o.n == 0) {
+		CHECK_EQ(fd_write_full(p.to, chunk, 60000), 0);
+		while (uv_run(&p.loop, UV_RUN_NOWAIT) && o.n == 0) {
 			int left = 0;
 			struct stat st;
 
@@ -124,11 +118,9 @@ TEST(much_more_than_a_pipe_holds_passes)
 				break;
 		}
 	}
-	(void)close(to);
-	(void)uv_run(&loop, UV_RUN_DEFAULT);
+	piped_close(&p);
 	CHECK_EQ(o.r, 0);
 	CHECK_EQ(o.n_bytes, 6000000);
-	CHECK_EQ(uv_loop_close(&loop), 0);
 }
 
 /* The box must not wait for ever because a disk is full; here a file may not grow. */
@@ -136,43 +128,37 @@ TEST(a_file_that_can_not_be_written_is_told_after_all_was_read)
 {
 	struct outcome o = { 0 };
 	int file = memfd_create("full", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	uv_loop_t loop;
-	int from, to;
+	struct piped p;
 
-	CHECK_EQ(uv_loop_init(&loop), 0);
-	CHECK_EQ(fd_pipe(&from, &to), 0);
+	piped_open(&p);
 	CHECK_EQ(fcntl(file, F_ADD_SEALS, F_SEAL_GROW), 0);
-	(void)collector_start(&loop, from, file, 1000, on_done, &o);
-	CHECK_EQ(fd_write_full(to, "bytes", 5), 0);
+	(void)collector_start(&p.loop, p.from, file, 1000, on_done, &o);
+	CHECK_EQ(fd_write_full(p.to, "bytes", 5), 0);
 	for (int i = 0; i < 10; i++)
-		(void)uv_run(&loop, UV_RUN_NOWAIT);
+		(void)uv_run(&p.loop, UV_RUN_NOWAIT);
 	CHECK_EQ(o.n, 0);
-	CHECK_EQ(fd_write_full(to, "more", 4), 0);
-	(void)close(to);
-	(void)uv_run(&loop, UV_RUN_DEFAULT);
+	CHECK_EQ(fd_write_full(p.to, "more", 4), 0);
+	piped_close(&p);
 	CHECK_EQ(o.n, 1);
 	CHECK_EQ(o.r, -EPERM);
-	CHECK_EQ(uv_loop_close(&loop), 0);
 }
 
 TEST(one_that_is_freed_tells_nobody)
 {
 	SCRATCH(dir);
 	struct outcome o = { 0 };
-	uv_loop_t loop;
-	int from, to;
+	struct piped p;
 	size_t n_fds = scratch_count_fds();
 
-	CHECK_EQ(uv_loop_init(&loop), 0);
-	CHECK_EQ(fd_pipe(&from, &to), 0);
-	struct collector *c = collector_start(&loop, from, open_file(dir.fd, ""), 100, on_done, &o);
-	CHECK_EQ(fd_write_full(to, "bytes", 5), 0);
+	piped_open(&p);
+	struct collector *c =
+		collector_start(&p.loop, p.from, open_file(dir.fd, ""), 100, on_done, &o);
+	CHECK_EQ(fd_write_full(p.to, "bytes", 5), 0);
 	collector_free(c);
 	collector_free(NULL);
-	(void)uv_run(&loop, UV_RUN_DEFAULT);
-	(void)close(to);
+	(void)uv_run(&p.loop, UV_RUN_DEFAULT);
+	piped_close(&p);
 	CHECK_EQ(o.n, 0);
-	CHECK_EQ(uv_loop_close(&loop), 0);
 	CHECK_EQ(scratch_count_fds(), n_fds);
 }
 

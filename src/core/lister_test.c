@@ -3,13 +3,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <uv.h>
 
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "ipc/cur.h"
 #include "ipc/inventory.h"
+#include "lib/piped.h"
 #include "lib/scratch.h"
 #include "lib/test.h"
 
@@ -33,22 +33,18 @@ static void on_done(void *ctx, int r, struct inventory *listing)
 static struct outcome hear(const void *data, size_t size, size_t step)
 {
 	struct outcome o = { 0 };
-	uv_loop_t loop;
-	int from, to;
+	struct piped p;
 
-	CHECK_EQ(uv_loop_init(&loop), 0);
-	CHECK_EQ(fd_pipe(&from, &to), 0);
-	(void)lister_start(&loop, from, on_done, &o);
+	piped_open(&p);
+	(void)lister_start(&p.loop, p.from, on_done, &o);
 	for (size_t at = 0; at < size && o.n == 0; at += step) {
 		size_t n = size - at < step ? size - at : step;
 
-		CHECK_EQ(fd_write_full(to, (const uint8_t *)data + at, n), 0);
-		(void)uv_run(&loop, UV_RUN_NOWAIT);
+		CHECK_EQ(fd_write_full(p.to, (const uint8_t *)data + at, n), 0);
+		(void)uv_run(&p.loop, UV_RUN_NOWAIT);
 	}
-	(void)close(to);
-	(void)uv_run(&loop, UV_RUN_DEFAULT);
+	piped_close(&p);
 	CHECK_EQ(o.n, 1);
-	CHECK_EQ(uv_loop_close(&loop), 0);
 	return o;
 }
 
@@ -137,19 +133,16 @@ TEST(the_longest_is_heard)
 TEST(one_that_is_freed_tells_nobody)
 {
 	struct outcome o = { 0 };
-	uv_loop_t loop;
-	int from, to;
+	struct piped p;
 	size_t n_fds = scratch_count_fds();
 
-	CHECK_EQ(uv_loop_init(&loop), 0);
-	CHECK_EQ(fd_pipe(&from, &to), 0);
-	struct lister *l = lister_start(&loop, from, on_done, &o);
+	piped_open(&p);
+	struct lister *l = lister_start(&p.loop, p.from, on_done, &o);
 	lister_free(l);
 	lister_free(NULL);
-	(void)uv_run(&loop, UV_RUN_DEFAULT);
-	(void)close(to);
+	(void)uv_run(&p.loop, UV_RUN_DEFAULT);
+	piped_close(&p);
 	CHECK_EQ(o.n, 0);
-	CHECK_EQ(uv_loop_close(&loop), 0);
 	CHECK_EQ(scratch_count_fds(), n_fds);
 }
 
