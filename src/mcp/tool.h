@@ -31,6 +31,14 @@ extern const struct mcp_tool tool_close_session;
 	"used for a while.\"}"
 #define SCHEMA_DIALECT "\"$schema\":\"https://json-schema.org/draft/2020-12/schema\""
 
+/* What a client may tell its user of a tool before it calls it. None reaches beyond this server. */
+#define TOOL_HINTS(reads, destroys, repeats)                                                       \
+	"{\"readOnlyHint\":" reads ",\"destructiveHint\":" destroys ",\"idempotentHint\":" repeats \
+	",\"openWorldHint\":false}"
+#define TOOL_READS   TOOL_HINTS("true", "false", "true")
+#define TOOL_ADDS    TOOL_HINTS("false", "false", "true")
+#define TOOL_CHANGES TOOL_HINTS("false", "true", "false")
+
 /* The live session that `arguments` name, or NULL when it was answered that there is none. */
 struct session *tool_find_session(struct call *c, const json_t *arguments);
 

@@ -391,9 +391,6 @@ static void list(struct call *c, const json_t *arguments)
 	"{" SCHEMA_DIALECT                                                                         \
 	",\"type\":\"object\",\"additionalProperties\":false,\"required\":[" required              \
 	"],\"properties\":{" SCHEMA_SESSION_ID members "}}"
-#define READS                                                                                      \
-	"{\"readOnlyHint\":true,\"destructiveHint\":false,\"idempotentHint\":true,"                \
-	"\"openWorldHint\":false}"
 
 const struct mcp_tool tool_upload_file = {
 	.name = "upload_file",
@@ -413,8 +410,7 @@ const struct mcp_tool tool_upload_file = {
 			 "\"properties\":{\"path\":{\"type\":\"string\"},"
 			 "\"size_bytes\":{\"type\":\"integer\"},"
 			 "\"download_url\":{\"type\":\"string\"}}}",
-	.annotations = "{\"readOnlyHint\":false,\"destructiveHint\":false,"
-		       "\"idempotentHint\":true,\"openWorldHint\":false}",
+	.annotations = TOOL_ADDS,
 	.run = upload_file,
 };
 
@@ -437,7 +433,7 @@ const struct mcp_tool tool_read_artifact = {
 			 "\"path\":{\"type\":\"string\"},\"mime_type\":{\"type\":\"string\"},"
 			 "\"size_bytes\":{\"type\":\"integer\"},\"sha256\":{\"type\":\"string\"},"
 			 "\"content_base64\":{\"type\":\"string\"}}}",
-	.annotations = READS,
+	.annotations = TOOL_READS,
 	.run = read_artifact,
 };
 
@@ -453,7 +449,7 @@ const struct mcp_tool tool_list_files = {
 			 "\"type\":{\"type\":\"string\",\"enum\":[\"file\",\"directory\",\"link\","
 			 "\"other\"]},\"size_bytes\":{\"type\":\"integer\"}}}},"
 			 "\"truncated\":{\"type\":\"boolean\"}}}",
-	.annotations = READS,
+	.annotations = TOOL_READS,
 	.run = list,
 };
 
@@ -465,6 +461,6 @@ const struct mcp_tool tool_list_artifacts = {
 	.input_schema = INPUT("", "\"session_id\""),
 	.output_schema = "{" SCHEMA_DIALECT ",\"type\":\"object\",\"required\":[\"artifacts\"],"
 			 "\"properties\":{" ARTIFACTS_SCHEMA "}}",
-	.annotations = READS,
+	.annotations = TOOL_READS,
 	.run = list,
 };

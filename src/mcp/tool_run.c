@@ -417,9 +417,6 @@ static void sandbox_run(struct call *c, const json_t *arguments)
 	"\"of a kernel: why variables of before are not there\"}," ARTIFACTS_SCHEMA "},"           \
 	"\"required\":[\"run_id\",\"exit_code\",\"stdout\",\"stderr\",\"traceback\","              \
 	"\"truncated\",\"artifacts\"]}"
-#define EXECUTES                                                                                   \
-	"{\"readOnlyHint\":false,\"destructiveHint\":true,\"idempotentHint\":false,"               \
-	"\"openWorldHint\":false}"
 
 const struct mcp_tool tool_run_python = {
 	.name = "run_python",
@@ -443,7 +440,7 @@ const struct mcp_tool tool_run_python = {
 		"\"restart\":{\"type\":\"boolean\",\"default\":false,\"description\":"
 		"\"With kernel: begin with a fresh interpreter.\"}}}",
 	.output_schema = CODE_OUTPUT,
-	.annotations = EXECUTES,
+	.annotations = TOOL_CHANGES,
 	.run = run_python,
 };
 
@@ -466,7 +463,7 @@ const struct mcp_tool tool_run_code = {
 		"\"stdin\":{\"type\":\"string\",\"description\":\"what it can read\"}," LIMITS
 		"," ENV "}}",
 	.output_schema = CODE_OUTPUT,
-	.annotations = EXECUTES,
+	.annotations = TOOL_CHANGES,
 	.run = run_code,
 };
 
@@ -498,6 +495,6 @@ const struct mcp_tool tool_sandbox_run = {
 		"\"image_digest\":{\"type\":[\"string\",\"null\"]},"
 		"\"log_stream_url\":{\"type\":\"string\"}},"
 		"\"required\":[\"run_id\",\"exit_code\",\"stdout\",\"stderr\",\"truncated\"]}",
-	.annotations = EXECUTES,
+	.annotations = TOOL_CHANGES,
 	.run = sandbox_run,
 };

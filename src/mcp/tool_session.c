@@ -102,8 +102,7 @@ const struct mcp_tool tool_session_info = {
 		"\"path\":{\"type\":\"string\"},\"state\":{\"type\":\"string\"},"
 		"\"expires_at\":{\"type\":[\"string\",\"null\"]}}}},"
 		"\"languages\":{\"type\":\"array\",\"items\":{\"type\":\"string\"}}}}",
-	.annotations = "{\"readOnlyHint\":true,\"destructiveHint\":false,\"idempotentHint\":true,"
-		       "\"openWorldHint\":false}",
+	.annotations = TOOL_READS,
 	.run = session_info,
 };
 
@@ -116,7 +115,6 @@ const struct mcp_tool tool_close_session = {
 			"\"required\":[\"session_id\"],\"properties\":{" SCHEMA_SESSION_ID "}}",
 	.output_schema = "{" SCHEMA_DIALECT ",\"type\":\"object\",\"required\":[\"status\"],"
 			 "\"properties\":{\"status\":{\"type\":\"string\",\"enum\":[\"closed\"]}}}",
-	.annotations = "{\"readOnlyHint\":false,\"destructiveHint\":true,\"idempotentHint\":false,"
-		       "\"openWorldHint\":false}",
+	.annotations = TOOL_CHANGES,
 	.run = close_session,
 };
