@@ -1,7 +1,6 @@
 """What the doors for agents cost beside REST: the same small program, one door after the other in
 the same loop. Used by bench/run.
 """
-import base64
 import json
 import os
 import subprocess
@@ -52,20 +51,12 @@ class Stdio:
         self.process.stdout.close()
 
 
-class Fathom(serve.Stream):
+class Fathom(serve.WebSocket):
     """One socket of the Fathom door."""
 
-    def __init__(self, port):  # pylint: disable=super-init-not-called
-        serve.Client.__init__(self, port)
-        nonce = base64.b64encode(os.urandom(16)).decode()
-        self.socket.sendall(
-            f"GET /ws HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {serve.KEY}\r\n"
-            f"X-Protocol-Version: 1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-            f"Sec-WebSocket-Key: {nonce}\r\nSec-WebSocket-Version: 13\r\n\r\n".encode())
-        while b"\r\n\r\n" not in self.buffer:
-            self._more()
-        head, self.buffer = self.buffer.split(b"\r\n\r\n", 1)
-        assert b" 101 " in head.split(b"\r\n", 1)[0], head
+    def __init__(self, port):
+        super().__init__(port, "/ws", f"Authorization: Bearer {serve.KEY}\r\n"
+                                      f"X-Protocol-Version: 1\r\n")
         self.n = 0
 
     def send(self, message):

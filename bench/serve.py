@@ -72,15 +72,19 @@ class Client:
         self.socket.sendall(
             f"{method} /api/v1/sandbox{path} HTTP/1.1\r\nHost: 127.0.0.1\r\nX-API-KEY: {KEY}\r\n"
             f"Content-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
-        while b"\r\n\r\n" not in self.buffer:
-            self._more()
-        head, self.buffer = self.buffer.split(b"\r\n\r\n", 1)
+        head = self._head()
         size = int(re.search(rb"(?i)content-length: *(\d+)", head)[1])
         while len(self.buffer) < size:
             self._more()
         data, self.buffer = self.buffer[:size], self.buffer[size:]
         assert b" 200 " in head.split(b"\r\n", 1)[0], (head, data)
         return data
+
+    def _head(self):
+        while b"\r\n\r\n" not in self.buffer:
+            self._more()
+        head, self.buffer = self.buffer.split(b"\r\n\r\n", 1)
+        return head
 
     def _more(self):
         chunk = self.socket.recv(1 << 16)
@@ -91,19 +95,17 @@ class Client:
         return self.call("POST", f"/runs?wait={wait}", json.dumps(request).encode())
 
 
-class Stream(Client):
-    """A subscriber that only counts."""
+class WebSocket(Client):
+    """One that became a WebSocket; `headers` end with a line break each."""
 
-    def __init__(self, port, run):
+    def __init__(self, port, path, headers):
         super().__init__(port)
         nonce = base64.b64encode(os.urandom(16)).decode()
         self.socket.sendall(
-            f"GET /api/v1/sandbox/runs/{run}/stream?from_seq=1 HTTP/1.1\r\nHost: 127.0.0.1\r\n"
-            f"X-API-KEY: {KEY}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{headers}"
+            f"Upgrade: websocket\r\nConnection: Upgrade\r\n"
             f"Sec-WebSocket-Key: {nonce}\r\nSec-WebSocket-Version: 13\r\n\r\n".encode())
-        while b"\r\n\r\n" not in self.buffer:
-            self._more()
-        head, self.buffer = self.buffer.split(b"\r\n\r\n", 1)
+        head = self._head()
         assert b" 101 " in head.split(b"\r\n", 1)[0], head
 
     def _take(self, size):
@@ -120,6 +122,14 @@ class Stream(Client):
         elif size == 127:
             size = int.from_bytes(self._take(8), "big")
         return self._take(size)
+
+
+class Stream(WebSocket):
+    """A subscriber that only counts."""
+
+    def __init__(self, port, run):
+        super().__init__(port, f"/api/v1/sandbox/runs/{run}/stream?from_seq=1",
+                         f"X-API-KEY: {KEY}\r\n")
 
 
 def percentiles(times):
