@@ -269,3 +269,10 @@ def users(belljar):
         keys[name] = done.stdout.strip()
     os.chown(file, _own_uid(belljar), -1)
     return {"SANDBOX_USERS_FILE": file}, keys
+
+
+@pytest.fixture
+def server_of_users(make_server, users):
+    """A server that has them, and their keys."""
+    settings, keys = users
+    return make_server(**settings), keys

@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from server import make_server, server, users  # noqa: F401 (fixtures)
+from server import make_server, server, server_of_users, users  # noqa: F401 (fixtures)
 
 TOP = {"total", "limit", "offset", "has_more", "pagination", "items"}
 PAGINATION = {"limit", "offset", "total", "has_more", "next_offset"}
@@ -29,9 +29,8 @@ def ids(got):
     return [item["id"] for item in got["items"]]
 
 
-def test_only_admins_are_let_in(make_server, users):
-    settings, keys = users
-    server = make_server(**settings)
+def test_only_admins_are_let_in(server_of_users):
+    server, keys = server_of_users
     boss, ann, nobody = (server.client(key) for key in (keys["boss"], keys["ann"], ""))
     for path in ADMIN_GETS:
         assert nobody.get(path).status_code == 401
@@ -44,9 +43,8 @@ def test_only_admins_are_let_in(make_server, users):
     assert ann.post("/admin/gc").status_code == 403
 
 
-def test_runs_of_everybody_are_listed(make_server, users):
-    settings, keys = users
-    server = make_server(**settings)
+def test_runs_of_everybody_are_listed(server_of_users):
+    server, keys = server_of_users
     boss, ann, bob = (server.client(keys[name]) for name in ("boss", "ann", "bob"))
     mine = server.start_run("true", client=ann, params={"wait": 30}).json()["id"]
     other = server.start_run("false", client=bob, params={"wait": 30}).json()["id"]

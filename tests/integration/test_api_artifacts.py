@@ -6,7 +6,7 @@ import socket
 import httpx
 import pytest
 
-from server import BASE, make_server, server, users  # noqa: F401 (fixtures)
+from server import BASE, make_server, server, server_of_users, users  # noqa: F401 (fixtures)
 
 TEN = b"0123456789"
 
@@ -236,9 +236,8 @@ def test_what_is_not_there_is_not_found(server, run):
     assert server.post(url_of(run)).status_code == 405
 
 
-def test_others_find_nothing_and_admins_may_read(make_server, users):
-    settings, keys = users
-    server = make_server(**settings)
+def test_others_find_nothing_and_admins_may_read(server_of_users):
+    server, keys = server_of_users
     clients = {name: server.client(keys[name]) for name in keys}
     run = server.start_run("sh", "-c", "printf 0123456789 >out.txt", client=clients["ann"],
                            capture_patterns=["*"], params={"wait": 30}).json()

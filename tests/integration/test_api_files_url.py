@@ -11,7 +11,7 @@ import urllib.parse
 import pytest
 
 from jar import eventually
-from server import make_server, server, users  # noqa: F401 (fixtures)
+from server import make_server, server, server_of_users, users  # noqa: F401 (fixtures)
 
 TEN = b"0123456789"
 SECRET = "0123456789abcdef0123456789abcdef"
@@ -249,9 +249,8 @@ def test_a_link_is_not_followed(server, session):
         assert (answer.status_code, answer.json()["detail"]) == (404, "file_not_found"), path
 
 
-def test_nobody_reads_what_is_another_ones(make_server, users):
-    settings, keys = users
-    server = make_server(**settings)
+def test_nobody_reads_what_is_another_ones(server_of_users):
+    server, keys = server_of_users
     ann, bob = server.client(keys["ann"]), server.client(keys["bob"])
     hers, his = server.session(client=ann), server.session(client=bob)
     assert server.upload(hers["id"], ("secret.txt", b"hers"), client=ann).status_code == 200

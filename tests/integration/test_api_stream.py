@@ -11,7 +11,7 @@ import pytest
 import websockets
 
 from jar import SLOWER, eventually
-from server import BASE, WsRefused, make_server, server, users, ws_status  # noqa: F401 (fixtures)
+from server import BASE, WsRefused, make_server, server, server_of_users, users, ws_status  # noqa: F401 (fixtures)
 
 PATIENCE = 30 * SLOWER
 SECRET = "a-secret-for-signatures-0123456789"
@@ -288,9 +288,8 @@ def test_a_stuck_reader_is_dropped_and_harms_nobody(make_server):
 
 # --- who is let in ---
 
-def test_strangers_and_unknown_runs_are_refused(make_server, users):
-    settings, keys = users
-    server = make_server(**settings)
+def test_strangers_and_unknown_runs_are_refused(server_of_users):
+    server, keys = server_of_users
     ann, bob = (server.client(keys[name]) for name in ("ann", "bob"))
     over = server.start_run("true", client=ann, params={"wait": 30}).json()["id"]
     live = server.start_run("sleep", "20", client=ann).json()["id"]

@@ -15,7 +15,7 @@ import pytest
 import websockets
 
 from jar import SLOWER, eventually
-from server import WsRefused, make_server, server, users, ws_status  # noqa: F401 (fixtures)
+from server import WsRefused, make_server, server, server_of_users, users, ws_status  # noqa: F401 (fixtures)
 
 PATIENCE = 30 * SLOWER
 STAMP = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
@@ -468,9 +468,8 @@ def test_version_is_negotiated(server):
 
 
 @pytest.mark.once
-def test_who_is_let_in(make_server, users):
-    settings, keys = users
-    server = make_server(**settings)
+def test_who_is_let_in(server_of_users):
+    server, keys = server_of_users
     assert ws_status(refusal(server, key="")) == 401
     assert ws_status(refusal(server, key="wrong")) == 401
     assert ws_status(refusal(server, key="", headers={"Authorization": "Bearer wrong"})) == 401

@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from jar import eventually
-from server import make_server, server, users  # noqa: F401 (fixtures)
+from server import make_server, server, server_of_users, users  # noqa: F401 (fixtures)
 
 NEWEST = "2025-11-25"
 BOTH = "application/json, text/event-stream"
@@ -181,9 +181,8 @@ def test_a_session_ends_when_it_is_deleted(client):
 
 
 @once
-def test_a_session_is_its_users_own(make_server, users):
-    settings, keys = users
-    server = make_server(**settings)
+def test_a_session_is_its_users_own(server_of_users):
+    server, keys = server_of_users
     ann, bob = Client(server, keys["ann"]), Client(server, keys["bob"])
     bob.headers = ann.headers
     assert bob.post("ping").status_code == 404
@@ -315,9 +314,8 @@ def test_a_name_that_is_none_is_refused(client, name):
 
 
 @once
-def test_another_users_session_is_another_one(make_server, users):
-    settings, keys = users
-    server = make_server(**settings)
+def test_another_users_session_is_another_one(server_of_users):
+    server, keys = server_of_users
     ann, bob = Client(server, keys["ann"]), Client(server, keys["bob"])
     ann.good("run_python", session_id="s", code="open('secret','w').write('x')")
     got = bob.good("run_python", session_id="s", code="import os; print(os.listdir())")
@@ -543,9 +541,8 @@ def test_paths_that_lead_out_are_refused(client, path):
     assert [f["path"] for f in client.good("list_files", session_id="s")["files"]] == ["/mnt/data/a"]
 
 
-def test_nobody_reaches_another_session(make_server, users):
-    settings, keys = users
-    server = make_server(**settings)
+def test_nobody_reaches_another_session(server_of_users):
+    server, keys = server_of_users
     ann, bob = Client(server, keys["ann"]), Client(server, keys["bob"])
     ann.put("secret", b"hers", session_id="mine")
     bob.put("other", b"his", session_id="mine")

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from jar import SLOWER, eventually
-from server import make_server, server, users  # noqa: F401 (fixtures)
+from server import make_server, server, server_of_users, users  # noqa: F401 (fixtures)
 
 VERSION = "2026-07-28"
 BOTH = "application/json, text/event-stream"
@@ -197,9 +197,8 @@ def test_what_is_not_there_is_a_wrong_parameter(client):
 # --- users ---
 
 @once
-def test_users_share_nothing(make_server, users):
-    settings, keys = users
-    server = make_server(**settings)
+def test_users_share_nothing(server_of_users):
+    server, keys = server_of_users
     ann, bob = Client(server, keys["ann"]), Client(server, keys["bob"])
     ann.good("run_python", session_id="s", code="open('secret','w').write('x')")
     got = bob.good("run_python", session_id="s", code="import os; print(os.listdir())")
