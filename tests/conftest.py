@@ -18,6 +18,7 @@ The plain user has no name, no group, and no home but an empty one: what a servi
 account looks like, or a container from inside.
 """
 import contextlib
+import ctypes
 import itertools
 import os
 import pathlib
@@ -31,6 +32,7 @@ import pytest
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
+PR_SET_CHILD_SUBREAPER = 36
 USER_ID = 64242  # nobody's: Debian leaves this range to the administrator
 SLOWER = int(os.environ.get("BELLJAR_TEST_SLOWER", "1"))  # than the machines we write for
 TIMEOUT_SECONDS = 60 * SLOWER
@@ -148,8 +150,24 @@ def _hear_signals():
             signal.signal(number, handler)
 
 
+def _adopt_orphans():
+    """What loses its parent becomes our child, and not the child of the first process:
+    so it can be told whose it was."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+@pytest.fixture(autouse=True)
+def bury_orphans():
+    """After each test; what it waits for itself is gone by then."""
+    yield
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
 def pytest_configure(config):
     _hear_signals()
+    _adopt_orphans()
     for line in MARKS:
         config.addinivalue_line("markers", line)
 

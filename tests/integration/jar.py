@@ -16,42 +16,52 @@ SLOWER = int(os.environ.get("BELLJAR_TEST_SLOWER", "1"))
 SLEEPER = ("/usr/bin/python3", "-c",
            "import signal, time; signal.signal(signal.SIGINT, signal.SIG_DFL); "
            "print('ready', flush=True); time.sleep(60)")
+PF_KTHREAD = 0x200000
 ENDING_SECONDS = 5 * SLOWER  # how long what lost its owner may take to be gone
 
 
+def _read(pid, name):
+    with open(f"/proc/{pid}/{name}", "rb", buffering=0) as f:
+        return f.readall()
+
+
 def _processes():
-    """{pid: (command line, environment, parent, depth of its pid namespace)}"""
+    """{pid: (command line, environment, parent)} of all that live but for the kernel's own.
+    Called so often that it must be quick."""
     found = {}
-    for entry in pathlib.Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        if pid == os.getpid():
             continue
         with contextlib.suppress(OSError):
-            status = dict(line.split(":\t", 1) for line in
-                          (entry / "status").read_text(errors="replace").splitlines()
-                          if ":\t" in line)
-            if status["State"].startswith("Z"):
+            state, parent, *_, flags = _read(pid, "stat").rpartition(b") ")[2].split()[:7]
+            if state == b"Z" or int(flags) & PF_KTHREAD:
                 continue
-            line, environ = (entry / "cmdline").read_bytes(), b""
+            line, environ = _read(pid, "cmdline"), b""
             with contextlib.suppress(OSError):
-                environ = (entry / "environ").read_bytes()
-            found[int(entry.name)] = (line, environ, int(status["PPid"]),
-                                      len(status["NSpid"].split()))
+                environ = _read(pid, "environ")
+            found[pid] = (line, environ, int(parent))
     return found
+
+
+def _depth(pid):
+    """In how many pid namespaces it is; 0 when it is gone."""
+    with contextlib.suppress(OSError):
+        return len(re.search(rb"^NSpid:(.*)$", _read(pid, "status"), re.M)[1].split())
+    return 0
 
 
 def processes_with(*needles):
     """{pid: command line} of all whose command line or environment holds a needle, of
     all that these have started, and of inits of boxes that lost their keeper: those
-    have no command line of their own to be known by."""
+    have no command line of their own to be known by, but became our children."""
     wanted = [n.encode() for n in needles]
     every = _processes()
-    own_depth = len(re.search(r"^NSpid:(.*)$", pathlib.Path("/proc/self/status").read_text(),
-                              re.M)[1].split())
-    found = {pid for pid, (line, environ, *_) in every.items()
+    found = {pid for pid, (line, environ, _) in every.items()
              if any(n in line or n in environ for n in wanted)}
-    found |= {pid for pid, (line, _, parent, depth) in every.items()
-              if depth > own_depth and parent == 1 and line.split(b"\0")[0] in (b"", b"belljar")}
-    while more := {pid for pid, (*_, parent, _) in every.items()
+    found |= {pid for pid, (line, _, parent) in every.items()
+              if parent == os.getpid() and line.split(b"\0")[0] in (b"", b"belljar")
+              and _depth(pid) > _depth("self")}
+    while more := {pid for pid, (*_, parent) in every.items()
                    if parent in found} - found:
         found |= more
     return {pid: every[pid][0].replace(b"\0", b" ").decode(errors="replace") for pid in found}
@@ -137,8 +147,7 @@ class Jar:
         return sorted(k.name for k in keepers.iterdir()) if keepers.exists() else []
 
     def assert_nothing_left(self, seconds=ENDING_SECONDS):
-        eventually(lambda: not self.processes(), seconds)
-        assert self.processes() == {}
+        assert eventually(lambda: not self.processes(), seconds), self.processes()
         assert self.registered() == []
 
     def close(self):

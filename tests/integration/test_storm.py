@@ -116,8 +116,7 @@ class Storm:
     def check_calm(self):
         """After the next keeper, which sweeps, nothing is left."""
         jar = self.jar
-        eventually(lambda: not jar.processes())
-        assert jar.processes() == {}
+        assert eventually(lambda: not jar.processes()), jar.processes()
         keeper = jar.start_keeper()
         assert len(jar.registered()) == 1
         keeper.terminate()
