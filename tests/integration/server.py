@@ -28,6 +28,8 @@ from jar import ENDING_SECONDS, SLOWER, eventually, processes_with
 
 BASE = "/api/v1/sandbox"
 READY_SECONDS = 20 * SLOWER
+# A client without certificates, which take longer to load than a server to start.
+PLAIN = {"trust_env": False, "verify": False}
 READY = re.compile(r"^Belljar is ready at (?P<url>\S+?)(?:/\?key=(?P<key>\S+))?$")
 OVER = ("completed", "failed", "timed_out", "killed")
 # Version 14 of websockets has other names for things, and 15 looks for proxies.
@@ -151,8 +153,8 @@ class Server:
         """A client that carries `key` (None: the server's own, "": none at all)."""
         key = self.key if key is None else key
         headers = {**({"X-API-KEY": key} if key else {}), **options.pop("headers", {})}
-        options.setdefault("timeout", 60 * SLOWER)
-        it = httpx.Client(base_url=self.url + BASE, headers=headers, trust_env=False, **options)
+        options = {**PLAIN, "timeout": 60 * SLOWER, **options}
+        it = httpx.Client(base_url=self.url + BASE, headers=headers, **options)
         self.clients.append(it)
         return it
 

@@ -135,7 +135,7 @@ def test_an_uploaded_file_is_there_for_a_run(server):
     ("a.tar.gz", tar_of(("x/y.txt", b"packed"))),
     ("a.tar", tar_of(("x/y.txt", b"packed"), mode="w")),
     ("a.tar.bz2", tar_of(("x/y.txt", b"packed"), mode="w:bz2")),
-    ("a.zip", zip_of(("x/y.txt", b"packed")))])
+    ("a.zip", zip_of(("x/y.txt", b"packed")))], ids=["tar.gz", "tar", "tar.bz2", "zip"])
 def test_archives_in_a_form_are_unpacked(server, name, content):
     session = server.session()["id"]
     answer = server.upload(session, (name, content)).json()
@@ -147,7 +147,7 @@ def test_archives_in_a_form_are_unpacked(server, name, content):
     ("application/x-tar", tar_of(("x.txt", b"body"), mode="w")),
     ("application/gzip", tar_of(("x.txt", b"body"))),
     ("application/x-gtar", tar_of(("x.txt", b"body"))),
-    ("application/zip", zip_of(("x.txt", b"body")))])
+    ("application/zip", zip_of(("x.txt", b"body")))], ids=["tar", "gzip", "gtar", "zip"])
 def test_archives_as_a_body_are_unpacked(server, content_type, content):
     session = server.session()["id"]
     answer = server.post(f"/sessions/{session}/files", content=content,

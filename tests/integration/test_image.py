@@ -62,7 +62,7 @@ def tar(*entries, form=tarfile.PAX_FORMAT):
 
 
 def gz(data):
-    return gzip.compress(data, mtime=0)
+    return gzip.compress(data, compresslevel=1, mtime=0)
 
 
 def zstd(data):
@@ -607,9 +607,9 @@ def test_a_header_without_end(images):
 
 @pytest.mark.once
 def test_more_entries_than_allowed(images):
-    """A million and one empty files would take long; links to one file do not."""
-    one = hard("same", "file")[0].tobuf(format=tarfile.USTAR_FORMAT)
-    data = tar(entry("file", b""))[:512] + one * 1_000_000 + bytes(1024)
+    """A million and one files would take long; the same directory again does not."""
+    one = entry("./")[0].tobuf(format=tarfile.USTAR_FORMAT)
+    data = one * 1_000_001 + bytes(1024)
     images.refuses(oci(data), "more than 1000000 entries")
 
 

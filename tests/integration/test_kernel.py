@@ -123,7 +123,9 @@ def test_what_kills_it_is_said(kernel, code, reason):
 
 
 @once
-def test_memory_has_an_end(server, kernel):
+def test_memory_has_an_end(make_server):
+    server = make_server(SANDBOX_MAX_MEM_MB=256)
+    kernel = Kernel(server)
     enforced = kernel.client.good("run_python", session_id="k", code="1")
     run = server.client().get(f"{server.url}{BASE}/runs/{enforced['run_id']}").json()
     if "memory" not in run["resource_usage"]["enforced"]:

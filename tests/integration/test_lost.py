@@ -26,7 +26,7 @@ import websockets
 
 import wire
 from jar import SLOWER, eventually
-from server import BASE, OVER, make_server  # noqa: F401 (a fixture)
+from server import BASE, OVER, PLAIN, make_server  # noqa: F401 (a fixture)
 
 N_RUNS = int(os.environ.get("BELLJAR_TEST_LOST_RUNS", "200"))
 SEED = int(os.environ.get("BELLJAR_TEST_SEED", "0")) or random.randrange(1, 1 << 31)
@@ -226,7 +226,7 @@ class Creators:
         while plan.id is None:
             assert time.monotonic() < self.until, "it is never accepted"
             try:
-                client = client or httpx.Client(trust_env=False, timeout=20)
+                client = client or httpx.Client(**PLAIN, timeout=20)
                 answer = client.post(f"{self.server.url}{BASE}/runs", json=plan.body(),
                                      headers=headers)
             except NOBODY:
@@ -374,7 +374,8 @@ def make_session(server, key, until):
     while time.monotonic() < until:
         with contextlib.suppress(*NOBODY):
             answer = httpx.post(f"{server.url}{BASE}/sessions", json={"base_image": "host"},
-                                headers={"X-API-KEY": server.key, "Idempotency-Key": key})
+                                headers={"X-API-KEY": server.key, "Idempotency-Key": key},
+                                **PLAIN)
             if answer.status_code not in (429, 503):
                 assert answer.status_code == 200, answer.text
                 return answer.json()["id"]
@@ -719,7 +720,7 @@ def test_more_at_once_than_a_socket_holds(make_server):
         "sh", "-c", f"echo a; n=$(({end} - $(date +%s))); [ $n -le 0 ] || sleep $n; echo b"]}
 
     def create(n):
-        with httpx.Client(headers={"X-API-KEY": server.key}, trust_env=False) as client:
+        with httpx.Client(headers={"X-API-KEY": server.key}, **PLAIN) as client:
             return [client.post(f"{server.url}{BASE}/runs", json=body, timeout=60).json()["id"]
                     for _ in range(n)]
     with concurrent.futures.ThreadPoolExecutor(10) as pool:

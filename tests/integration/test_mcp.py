@@ -725,7 +725,8 @@ def test_a_body_that_is_too_large_is_refused(client):
 
 
 @once
-def test_the_server_ends_while_a_call_waits(server):
+def test_the_server_ends_while_a_call_waits(make_server):
+    server = make_server(SANDBOX_DRAIN_TIMEOUT_SEC=1)
     client = Client(server)
     answers = []
 

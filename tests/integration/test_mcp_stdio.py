@@ -196,7 +196,7 @@ def test_a_killed_server_is_replaced(host):
 
 def test_who_is_gone_is_noticed(host):
     """The client dies in the middle of a call: so does its bridge, without an answer to write."""
-    it = host.start()
+    it = host.start(env={"SANDBOX_DRAIN_TIMEOUT_SEC": "0"})
     host.say(it, {"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {
         "name": "run_python", "arguments": {"code": "import time; time.sleep(50)",
                                             "session_id": "s"}}})
