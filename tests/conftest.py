@@ -9,6 +9,8 @@ elsewhere. Marks change that:
     @pytest.mark.once                one run is enough, as whoever pytest is
     @pytest.mark.delegated           also as a user to whom a cgroup was delegated
     @pytest.mark.heavy               minutes in an emulated machine; skipped there
+    @pytest.mark.alone               looks at a short time or at the whole machine, or
+                                     takes all of it: no other test runs meanwhile
 
     def test_echo(belljar):
         done = belljar.run("run", "--", "echo", "hi")
@@ -138,6 +140,7 @@ MARKS = (
     "once: runs once, as whoever pytest is",
     "delegated: runs also as a user who has a cgroup of its own",
     "heavy: takes minutes on an emulated machine",
+    "alone: runs while no other test does",
 )
 
 

@@ -61,6 +61,7 @@ def test_root_without_capabilities_is_told_the_truth(box):
     assert result.json()["n"] <= 40 or "pids" in result["not_enforced"]
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("bomb", [("crowd.py", "fork"), ("exhaust.py", "threads", "100000")],
                          ids=["fork", "threads"])
 def test_bomb_does_not_disturb_another_run(box, bomb):
@@ -133,6 +134,7 @@ def test_page_cache_is_no_reason_to_die(box):
     assert result["reason_code"] == "exit_code_0" and int(result.out) > 64 * MB
 
 
+@pytest.mark.alone
 @pytest.mark.delegated
 def test_running_out_of_memory_hurts_nobody_else(box):
     if no_memory_limit(box):
@@ -163,6 +165,7 @@ def test_one_child_out_of_memory_ends_all(box):
 # --- processor ---------------------------------------------------------------------
 
 
+@pytest.mark.alone
 @pytest.mark.delegated
 @pytest.mark.parametrize("cores, processes", [(0.25, 1), (0.5, 4)])
 def test_processor_time_is_limited(box, cores, processes):
@@ -218,6 +221,7 @@ print(resource.getrlimit(resource.RLIMIT_RTPRIO), resource.getrlimit(resource.RL
 # --- disk --------------------------------------------------------------------------
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("way, most", [("workspace", 16), ("data", 16), ("tmp", 64), ("shm", 64),
                                        ("preallocate", 16)])
 def test_files_fill_their_cap_and_not_the_disk(box, way, most):
@@ -360,6 +364,7 @@ def test_number_is_limited(box, way, whys, most):
     assert found["n"] > 0 or way == "locked_memory"
 
 
+@pytest.mark.alone
 def test_watches_come_to_an_end(box):
     found = exhaust(box, "watches", 1).json()
     assert found["why"] in ("ENOSPC", "ENOMEM"), found
@@ -381,6 +386,7 @@ def test_exhausting_descriptors_hurts_nobody_else(box):
 # --- time --------------------------------------------------------------------------
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("how", ["ignore", "stop", "trace", "vfork", "starve_init"])
 def test_timeout_holds(box, how):
     begin = time.monotonic()
@@ -398,6 +404,7 @@ def ignores_term(pid):
     return False
 
 
+@pytest.mark.alone
 def test_cancel_holds(box):
     child = box.start("stubborn.py", "ignore", options=["--grace", "500ms"])
     # The guest itself, and not one of ours on the way to it, with its name in the arguments.

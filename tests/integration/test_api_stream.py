@@ -108,6 +108,7 @@ def test_resume_from_seq_of_the_request_is_part_of_the_url(server):
     assert read(server, run["log_stream_url"] + "?from_seq=2")[0]["seq"] == 2
 
 
+@pytest.mark.alone
 @pytest.mark.once
 def test_without_from_seq_the_last_hundred_frames_come(server):
     run_id = server.run("python3", "-u", "-c",

@@ -181,15 +181,12 @@ def test_what_python_lacks_for_data_has_its_package(program):
         assert name in row["detail"] and f"python3-{name}" in row["fix"]
 
 
+@pytest.mark.alone
 def test_it_takes_less_than_a_second(program):
     checkup(program)
     start = time.monotonic()
     checkup(program)
     assert time.monotonic() - start < 1 * SLOWER
-
-
-def become_reaper():
-    ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
 
 
 def children():
@@ -216,15 +213,14 @@ def reap_dead():
 
 @pytest.mark.parametrize("prefix", USERS)
 def test_no_process_is_left_behind(program, prefix):
-    become_reaper()
     before = set(children())
     checkup(program, prefix)
     reap_dead()
     assert set(children()) <= before
 
 
+@pytest.mark.alone
 def test_programs_that_hang_are_given_up(program, tmp_path):
-    become_reaper()
     before = set(children())
     for name in ("runc", "podman", "runsc", "bwrap"):
         fake = tmp_path / name
@@ -274,6 +270,7 @@ def engine(path, answer):
     threading.Thread(target=serve, daemon=True).start()
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("answer, state", [
     (b'HTTP/1.0 200 OK\r\n\r\n{"Version": "77.7.7"}', "ok"),
     (b"HTTP/1.0 500 No\r\n\r\n{}", "unknown"),

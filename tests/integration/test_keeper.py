@@ -629,6 +629,7 @@ def test_it_may_end_while_nobody_is_there(keeper):
         peer.about(wire.ACK, run)
 
 
+@pytest.mark.alone
 def test_deadlines_hold_while_nobody_is_there(keeper):
     peer = keeper.greet()
     run = keeper.sh(peer, "trap '' TERM; while :; do sleep 0.02; done", lingers=1,
@@ -656,6 +657,7 @@ def test_a_box_that_does_not_start_in_time(keeper):
         assert read_all(started.channels["stdout"]) == b""
 
 
+@pytest.mark.alone
 @pytest.mark.once
 def test_the_deadline_holds_also_when_canceled(keeper):
     """However long the grace, a run does not get more time than it had."""
@@ -669,6 +671,7 @@ def test_the_deadline_holds_also_when_canceled(keeper):
         assert ended.wall_us < 500000 + 300000 * SLOWER
 
 
+@pytest.mark.alone
 def test_cancel_with_grace(keeper):
     with keeper.greet() as peer:
         started = keeper.sh(peer, "trap 'echo tidying; exit 0' TERM; echo ready; sleep 60 & wait")

@@ -460,6 +460,7 @@ def check_prefix(frames, n_least=0):
         assert len(lines) >= n_least
 
 
+@pytest.mark.alone
 def test_the_keeper_is_killed(make_server):
     server = make_server(SANDBOX_MAX_CONCURRENT_RUNS=3, **{
         k: v for k, v in SETTINGS.items() if "CONCURRENT" not in k})

@@ -464,6 +464,7 @@ def test_to_be_ended_the_guest_gets_a_term_first(jar, sig):
     assert p.stderr.read() == "belljar: stopped: canceled\n"
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("grace, least", [("400ms", 0.4), ("0", 0)])
 def test_and_then_a_kill(jar, grace, least):
     p = jar.start_run("--grace", grace, "--", "sh", "-c",
@@ -535,6 +536,7 @@ STAYING = {
 }
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("name", STAYING)
 def test_the_end_of_the_guest_is_the_end(jar, name):
     with Timer() as took:
@@ -562,6 +564,7 @@ def test_a_double_fork_does_not_escape(jar):
     assert jar.processes() == {}
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("script", [
     "trap '' TERM HUP INT; while :; do sleep 0.02; done",
     "kill -STOP $$",

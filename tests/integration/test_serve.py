@@ -152,6 +152,7 @@ def test_it_says_that_it_is_draining(make_server):
     assert server.process.wait(20 * SLOWER) == 0
 
 
+@pytest.mark.alone
 @pytest.mark.once
 def test_a_body_that_comes_after_its_head_is_not_waited_for(server):
     """As many clients send it: the kernel holds the body back until the head is acknowledged."""

@@ -1,4 +1,5 @@
 """The tools that judge the rest: what they must catch, and that they count right."""
+import argparse
 import importlib.machinery
 import importlib.util
 import pathlib
@@ -60,12 +61,17 @@ def test_a_module_without_a_test_is_caught(source):
 
 
 @pytest.fixture
-def tally():
+def tester():
     loader = importlib.machinery.SourceFileLoader("tools_test", str(TOOLS / "test"))
     module = importlib.util.module_from_spec(
         importlib.util.spec_from_loader("tools_test", loader))
     loader.exec_module(module)
-    return module.Tally()
+    return module
+
+
+@pytest.fixture
+def tally(tester):
+    return tester.Tally()
 
 
 def program(result, status, stdout):
@@ -92,3 +98,47 @@ def test_a_program_that_fails_after_its_last_case_has_failed(tally):
 def test_nothing_passed_is_a_failure(tally, capsys):
     assert tally.report() == 1
     assert capsys.readouterr().out == "0 passed, 0 failed, 0 skipped\n"
+
+
+# A case says when it began, and where: in one of several processes, or in the only one.
+CASES = """
+import os, pathlib
+import pytest
+
+def note(name):
+    with open(pathlib.Path(__file__).parent / "order", "a") as f:
+        f.write(f"{name} {os.environ.get('PYTEST_XDIST_WORKER', '')[:2]}\\n")
+
+@pytest.mark.alone
+def test_alone():
+    note("alone")
+
+def test_together():
+    note("together")
+
+@pytest.mark.other
+def test_fails():
+    assert False
+"""
+
+
+@pytest.mark.parametrize("jobs, mark, order, n_failed", [
+    (2, "", ["together gw"] * 2 + ["alone "] * 2, 2),
+    (1, "", ["alone ", "together "] * 2, 2),
+    (2, "not other", ["together gw"] * 2 + ["alone "] * 2, 0),
+    (2, "other or alone", ["alone "] * 2, 2),
+    (1, "other", [], 2),
+])
+def test_what_must_be_alone_is(tester, tally, monkeypatch, tmp_path, jobs, mark, order, n_failed):
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+    monkeypatch.setattr(tester, "TOP", tmp_path)
+    suite = tmp_path / "tests/few"
+    suite.mkdir(parents=True)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    alone\n    other\n")
+    for name in ("a", "b"):
+        (suite / f"test_{name}.py").write_text(CASES)
+    args = argparse.Namespace(build=tmp_path, slower=1, jobs=jobs, m=mark)
+    tester.run_suite("few", args, tally, [])
+    seen = suite / "order"
+    assert (seen.read_text().splitlines() if seen.exists() else []) == order
+    assert (tally.passed, len(tally.failed), tally.skipped) == (len(order), n_failed, [])
