@@ -349,27 +349,31 @@ TEST(one_that_is_held_back_when_the_service_ends_leaves_nothing)
 	CHECK_STR(a.code, "shutting_down");
 }
 
+static void end_two_with_fault(int n)
+{
+	SAMPLE(m);
+	(void)snprintf(m.store, sizeof(m.store), "fault:%d:memory:", n);
+	sample_open(&m);
+	struct sample_answer a, b;
+
+	sample_ask(&m, &b, "alice", NULL, SAMPLE_BODY);
+	sample_wish(&m, &a, "alice", SAMPLE_BODY, &(struct run_wish){ .waits = true });
+	for (size_t i = 0; i < 2; i++) {
+		job_started(sample_job(i));
+		job_ends(sample_job(i), REASON_EXIT_CODE_0, 0);
+	}
+	SAMPLE_UNTIL(&m, a.n == 1 && b.n == 1 && m.service->n_runs == 0);
+	CHECK(a.status == 0 || a.status == 503);
+	CHECK_EQ(m.service->queue.n_active, 0);
+	CHECK_EQ(m.service->n_pending, 0);
+	sample_remove(&m);
+}
+
 /* Its only call of the store fails: it is refused, and nothing of it is left. */
 TEST(one_that_can_not_be_stored_with_its_end_is_refused)
 {
-	for (int n = 3; n < 8; n++) {
-		SAMPLE(m);
-		(void)snprintf(m.store, sizeof(m.store), "fault:%d:memory:", n);
-		sample_open(&m);
-		struct sample_answer a, b;
-
-		sample_ask(&m, &b, "alice", NULL, SAMPLE_BODY);
-		sample_wish(&m, &a, "alice", SAMPLE_BODY, &(struct run_wish){ .waits = true });
-		for (size_t i = 0; i < 2; i++) {
-			job_started(sample_job(i));
-			job_ends(sample_job(i), REASON_EXIT_CODE_0, 0);
-		}
-		SAMPLE_UNTIL(&m, a.n == 1 && b.n == 1 && m.service->n_runs == 0);
-		CHECK(a.status == 0 || a.status == 503);
-		CHECK_EQ(m.service->queue.n_active, 0);
-		CHECK_EQ(m.service->n_pending, 0);
-		sample_remove(&m);
-	}
+	for (int n = 3; n < 8; n++)
+		end_two_with_fault(n);
 }
 
 TESTS(UNIT(a_short_run_that_is_waited_for_is_stored_with_its_end),
