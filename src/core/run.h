@@ -104,7 +104,7 @@ struct run {
 
 typedef void run_cb(void *ctx, struct run *run, struct problem *problem);
 
-#define RUN_HOLD_MS 25u
+#define RUN_HOLD_MS 250u
 
 struct run_wish {
 	const struct request *request; /* copied */

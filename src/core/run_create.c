@@ -204,15 +204,15 @@ static void store_new(struct creation *c)
 /* --- together with its end --- */
 
 /* With others under way, a short run that is waited for is stored once, when it is over, instead
- * of twice: that is most of the work. Nobody knows of it before that, and should we die, it
- * never was; who sends a key cares about that. */
+ * of twice, or three times where it waits for its turn: that is most of the work. Nobody knows
+ * of it before that, and should we die, it never was; who sends a key cares about that. */
 static bool may_hold(const struct creation *c)
 {
 	const struct run *run = c->run;
 
-	return c->waits && !c->claim && run->job && !run->session && run->n_files == 0 &&
+	return c->waits && !c->claim && !run->session && run->n_files == 0 &&
 	       json_array_size(run->request.capture_patterns) == 0 &&
-	       run->service->queue.n_active > 1;
+	       (run->waiting.user || (run->job && run->service->queue.n_active > 1));
 }
 
 static void on_held_for_long(uv_timer_t *timer)
@@ -272,7 +272,11 @@ void run_store_whole(struct run *run)
 	run->n_work++;
 	run->is_stored = true;
 	run->service->n_pending++;
-	store_commit(b, on_whole_stored, c);
+	/* Where others wait for their turn, whoever hears of it sooner would only wait longer. */
+	if (run->service->queue.n_waiting > 0)
+		store_commit_patiently(b, on_whole_stored, c);
+	else
+		store_commit(b, on_whole_stored, c);
 }
 
 void run_forget_held(struct run *run)

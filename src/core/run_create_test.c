@@ -376,7 +376,116 @@ TEST(one_that_can_not_be_stored_with_its_end_is_refused)
 		end_two_with_fault(n);
 }
 
+/* One that is waited for, while there is room for no more than another. */
+static void ask_waiting_for_turn(struct sample *m, struct sample_answer *a)
+{
+	size_t n = m->service->queue.n_waiting;
+
+	sample_wish(m, a, "alice", SAMPLE_BODY, &(struct run_wish){ .waits = true });
+	SAMPLE_UNTIL(m, m->service->queue.n_waiting == n + 1);
+}
+
+static void open_with_one_place(struct sample *m)
+{
+	m->settings.max_concurrent_runs = 1;
+	sample_open(m);
+	(void)sample_run(m, NULL);
+	job_started(sample_job(0));
+}
+
+TEST(one_that_waits_for_its_turn_is_stored_with_its_end_too)
+{
+	SAMPLE(m);
+	open_with_one_place(&m);
+	struct sample_answer a;
+	char id[UUID_SIZE + 1];
+	CLEANUP(free_row) struct run_row row = { 0 };
+
+	ask_waiting_for_turn(&m, &a);
+	memcpy(id, m.service->runs->row.id, sizeof(id));
+	job_ends(sample_job(0), REASON_EXIT_CODE_0, 0);
+	CHECK_EQ(sample_host.n_jobs, 2); /* it does not wait for any call of the store */
+	CHECK(!is_stored(&m, id));
+	CHECK_EQ(a.n, 0);
+	job_started(sample_job(1));
+	job_running(sample_job(1));
+	job_ends(sample_job(1), REASON_EXIT_CODE_0, 0);
+	SAMPLE_UNTIL(&m, a.n == 1);
+	CHECK_STR(a.id, id);
+	sample_await_end(&m, id, &row);
+	CHECK_STR(row.phase, "completed");
+	CHECK(row.request == NULL);
+	CHECK_EQ(m.service->queue.n_active, 0);
+	sample_remove(&m);
+}
+
+TEST(one_that_waits_long_for_its_turn_is_stored_as_waiting)
+{
+	SAMPLE(m);
+	open_with_one_place(&m);
+	struct sample_answer a;
+	char id[UUID_SIZE + 1];
+	CLEANUP(free_row) struct run_row waiting = { 0 };
+	CLEANUP(free_row) struct run_row row = { 0 };
+
+	ask_waiting_for_turn(&m, &a);
+	SAMPLE_UNTIL(&m, a.n == 1);
+	memcpy(id, a.id, sizeof(id));
+	CHECK_EQ(sample_stored(&m, id, &waiting), 0);
+	CHECK_STR(waiting.phase, "queued");
+	job_ends(sample_job(0), REASON_EXIT_CODE_0, 0);
+	SAMPLE_UNTIL(&m, sample_host.n_jobs == 2);
+	job_started(sample_job(1));
+	job_ends(sample_job(1), REASON_EXIT_CODE_0, 0);
+	sample_await_end(&m, id, &row);
+	CHECK_STR(row.phase, "completed");
+	sample_remove(&m);
+}
+
+TEST(who_can_not_begin_waits_for_another_turn)
+{
+	SAMPLE(m);
+	open_with_one_place(&m);
+	struct sample_answer a, b;
+
+	ask_waiting_for_turn(&m, &a);
+	ask_waiting_for_turn(&m, &b);
+	sample_host.refusal = -EAGAIN;
+	job_ends(sample_job(0), REASON_EXIT_CODE_0, 0);
+	CHECK_EQ(m.service->queue.n_waiting, 2);
+	CHECK_EQ(m.service->queue.n_active, 0);
+	CHECK_EQ(sample_host.n_jobs, 1);
+	sample_host.refusal = 0;
+	service_dispatch(m.service);
+	CHECK_EQ(sample_host.n_jobs, 2);
+	CHECK_EQ(m.service->queue.n_waiting, 1);
+	sample_remove(&m);
+	CHECK(a.n == 1 && b.n == 1);
+}
+
+TEST(who_ends_with_his_turn_leaves_it_to_the_next)
+{
+	SAMPLE(m);
+	open_with_one_place(&m);
+	struct sample_answer a, b;
+
+	ask_waiting_for_turn(&m, &a);
+	ask_waiting_for_turn(&m, &b);
+	sample_host.refusal = -E2BIG;
+	job_ends(sample_job(0), REASON_EXIT_CODE_0, 0);
+	CHECK_EQ(m.service->queue.n_waiting, 0);
+	SAMPLE_UNTIL(&m, a.n == 1 && b.n == 1 && m.service->n_runs == 0);
+	CHECK(a.status == 0 && b.status == 0);
+	CHECK_EQ(m.service->queue.n_active, 0);
+	sample_host.refusal = 0;
+	sample_remove(&m);
+}
+
 TESTS(UNIT(a_short_run_that_is_waited_for_is_stored_with_its_end),
+	UNIT(one_that_waits_for_its_turn_is_stored_with_its_end_too),
+	UNIT(one_that_waits_long_for_its_turn_is_stored_as_waiting),
+	UNIT(who_can_not_begin_waits_for_another_turn),
+	UNIT(who_ends_with_his_turn_leaves_it_to_the_next),
 	UNIT(one_that_lasts_is_stored_before_its_end),
 	UNIT(one_that_printed_much_is_stored_before_its_end),
 	UNIT(one_with_a_key_and_one_alone_are_stored_at_once),

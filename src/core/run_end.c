@@ -491,7 +491,9 @@ static void store_end(struct run *run)
 
 static void settle(struct run *run, const struct artifact_summary *artifacts)
 {
-	if (run->service->is_closing)
+	struct service *s = run->service;
+
+	if (s->is_closing)
 		return; /* its end is the next server's to tell */
 	if (run->held && run->stream && !stream_is_short(run->stream)) {
 		/* Only what a row can hold is found by a successor of ours without one. */
@@ -506,13 +508,14 @@ static void settle(struct run *run, const struct artifact_summary *artifacts)
 	count_end(run);
 	if (run->held) {
 		run_store_whole(run);
-		return;
+	} else {
+		store_end(run);
+		if (!is_awaited(run)) {
+			tell_waiters(run);
+			leave_session(run);
+		}
 	}
-	store_end(run);
-	if (is_awaited(run))
-		return;
-	tell_waiters(run);
-	leave_session(run);
+	service_dispatch(s); /* the next one need not wait for the store */
 }
 
 void run_abandon(struct run *run)

@@ -440,7 +440,8 @@ void run_begin(struct run *run)
 		return;
 	/* The keeper went meanwhile. Or a successor of ours would believe that it had begun. */
 	run_fill_request(run, false);
-	run_store(run);
+	if (!run->held)
+		run_store(run);
 }
 
 static void on_turn_stored(void *ctx, int r)
@@ -462,10 +463,13 @@ static void on_turn_stored(void *ctx, int r)
 
 void run_take_turn(struct run *run)
 {
-	struct store_batch *b = store_batch_new(run->service->store);
-
 	run->holds_slot = true;
 	run_fill_request(run, true);
+	if (run->held) {
+		run_begin(run); /* the store knows nothing of it */
+		return;
+	}
+	struct store_batch *b = store_batch_new(run->service->store);
 	run_set_text(&run->row.phase, phase_name(PHASE_STARTING));
 	store_batch_put(b, &run_table, &run->row);
 	run_set_text(&run->row.phase, phase_name(PHASE_QUEUED));

@@ -65,15 +65,22 @@ int service_check_space(const struct service *s, struct problem *problem)
 
 /* --- turns --- */
 
+/* Each has one turn: who can not begin waits again. Whoever ends at once makes room for another,
+ * who is found here as well. */
 void service_dispatch(struct service *s)
 {
 	struct queue_entry *e;
 
-	while (s->is_up && !s->is_draining && (e = queue_pop(&s->queue))) {
-		struct run *run = (struct run *)((char *)e - offsetof(struct run, waiting));
-
-		run_take_turn(run);
+	if (s->is_dispatching)
+		return;
+	s->is_dispatching = true;
+	for (size_t n = s->queue.n_waiting; n > 0 && s->is_up && !s->is_draining; n--) {
+		e = queue_pop(&s->queue);
+		if (!e)
+			break;
+		run_take_turn((struct run *)((char *)e - offsetof(struct run, waiting)));
 	}
+	s->is_dispatching = false;
 }
 
 static void expire_waiting(struct service *s, uint64_t now_ns)

@@ -41,8 +41,9 @@ struct service {
 	struct audit *audit;
 	const struct runtime *runtime;
 	struct runtime_host *host;
-	bool is_up;        /* the runtime can take jobs */
-	bool is_recovered; /* what the store held from before is known again */
+	bool is_up;          /* the runtime can take jobs */
+	bool is_recovered;   /* what the store held from before is known again */
+	bool is_dispatching; /* turns are being given */
 	bool is_draining;
 	bool is_closing; /* nothing new is begun, not even what a run still lacks */
 	struct queue queue;

@@ -46,7 +46,7 @@ struct operation {
 	struct operation *next;
 	struct store *store; /* the one that was asked, outside of any wrapper */
 	enum operation_kind kind;
-	bool is_patient; /* nobody waits for it */
+	bool is_patient; /* nobody is in a hurry for it */
 	int r;
 	void (*observe)(const struct operation *op); /* told before it is answered; or NULL */
 	void *ctx;

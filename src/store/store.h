@@ -105,8 +105,8 @@ void store_batch_add(struct store_batch *b, const struct table *t, const void *r
 /* Write all of it, or nothing. Takes the batch. `done` may be NULL. */
 void store_commit(struct store_batch *b, store_done_cb *done, void *ctx);
 
-/* The same when nobody waits for it: it may stay for STORE_PATIENCE_MS, and is written together
- * with what comes meanwhile. What is asked for after it still sees it. */
+/* The same when nobody is in a hurry for it: it may stay for STORE_PATIENCE_MS, and is written
+ * together with what comes meanwhile. What is asked for after it still sees it. */
 #define STORE_PATIENCE_MS 10
 void store_commit_patiently(struct store_batch *b, store_done_cb *done, void *ctx);
 
