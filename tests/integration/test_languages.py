@@ -165,7 +165,8 @@ def test_go_has_room_to_compile_its_libraries(jar):
     """As versions do that bring none ready; -a has this one do so too."""
     source = ('package main\n\nimport (\n\t"fmt"\n\t"net/http"\n)\n\n'
               "func main() {\n\tfmt.Println(http.StatusText(200))\n}\n")
-    done = jar.run("--timeout", "300s", "--lang", "go", "-e", "GOFLAGS=-a", input=source)
+    done = jar.run("--timeout", "300s", "--lang", "go", "-e", "GOFLAGS=-a", input=source,
+                   timeout=330)
     assert (done.stderr, done.stdout) == ("", "OK\n")
 
 

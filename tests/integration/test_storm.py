@@ -18,6 +18,7 @@ import pytest
 import wire
 from jar import SLOWER, eventually
 
+pytestmark = pytest.mark.alone  # else the storm is over before a keeper was there to be hit
 ROUNDS = 150  # of each kind
 PARALLEL = 3
 SOON = 10 * SLOWER
