@@ -132,9 +132,10 @@ static void on_event(void *ctx, const struct sse *sse)
 /* Others wait until it is done. */
 static bool is_alone(const struct work *w)
 {
-	return w->kind == WORK_POST &&
-	       (w->job->m.is_initialize || w->job->m.kind == MESSAGE_NOTIFICATION ||
-		       w->job->m.kind == MESSAGE_RESPONSE);
+	const struct job *j = w->kind == WORK_POST ? w->job : NULL;
+
+	return j && (j->m.is_initialize || j->m.kind == MESSAGE_NOTIFICATION ||
+			    j->m.kind == MESSAGE_RESPONSE);
 }
 
 struct work *work_new(struct bridge *b, enum work_kind kind, struct job *j)

@@ -28,7 +28,7 @@ static void check_same(struct stream *a, struct stream *b)
 		CLEANUP(shared_unrefp) struct shared *n = cursor_next(y);
 
 		CHECK((m == NULL) == (n == NULL));
-		if (!m)
+		if (!m || !n)
 			break;
 		CHECK_EQ(m->size, n->size);
 		CHECK(memcmp(shared_data(m), shared_data(n), m->size) == 0);

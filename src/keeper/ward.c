@@ -195,12 +195,15 @@ static int send_spec(struct ward *r, const struct spec *spec, int workspace_fd, 
 	int result = 0;
 
 	for (int i = 0; i < CHANNEL_COUNT && result == 0; i++) {
+		int box_fd = -1;
+
 		if (!(mask & (1u << i)))
 			continue;
-		result = make_channel(spec, (enum channel)i, &r->fds[i], &box_fds[n]);
+		result = make_channel(spec, (enum channel)i, &r->fds[i], &box_fd);
 		if (result < 0)
 			break;
-		result = own_by_guest(r, spec, (enum channel)i, box_fds[n++]);
+		box_fds[n++] = box_fd;
+		result = own_by_guest(r, spec, (enum channel)i, box_fd);
 	}
 	size_t n_ours = n;
 	if (workspace_fd >= 0)
