@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -35,6 +36,9 @@ static _Noreturn void assembler_main(
 	char byte;
 
 	(void)umask(022);
+	/* A keeper of root's is not dumpable once it has changed its user to make a box; without
+	 * CAP_SYS_PTRACE it could then not open what is in our /proc, though it is our own. */
+	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		(void)err_errno(&err, "detach from the host's mounts");
 	else

@@ -31,6 +31,23 @@ int bind_clone(int dir_fd, const char *path, uint64_t attributes, int *ret, stru
 	return 0;
 }
 
+int bind_tmpfs(const char *mode, const char *size, int *ret, struct err *err)
+{
+	AUTO_FD fs = (int)syscall(SYS_fsopen, "tmpfs", FSOPEN_CLOEXEC);
+
+	if (fs < 0)
+		return err_errno(err, "open a tmpfs");
+	if (syscall(SYS_fsconfig, fs, FSCONFIG_SET_STRING, "mode", mode, 0) < 0 ||
+		syscall(SYS_fsconfig, fs, FSCONFIG_SET_STRING, "size", size, 0) < 0 ||
+		syscall(SYS_fsconfig, fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		return err_errno(err, "configure a tmpfs");
+	int mount = (int)syscall(SYS_fsmount, fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID);
+	if (mount < 0)
+		return err_errno(err, "make a tmpfs");
+	*ret = mount;
+	return 0;
+}
+
 int bind_read_only(const char *from, int dir_fd, const char *path, struct err *err)
 {
 	AUTO_FD tree = -1;

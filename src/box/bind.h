@@ -14,6 +14,9 @@ int bind_attach(int mount_fd, int dir_fd, const char *path, struct err *err);
  * with MOUNT_ATTR_* `attributes` for all of it. The caller owns `*ret`. */
 int bind_clone(int dir_fd, const char *path, uint64_t attributes, int *ret, struct err *err);
 
+/* A detached tmpfs, its top of that mode, nosuid. The caller owns `*ret`. */
+int bind_tmpfs(const char *mode, const char *size, int *ret, struct err *err);
+
 #define BIND_READ_ONLY (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 
 /* Show the host's `from` as `path` below `dir_fd`, where something of its kind exists. */

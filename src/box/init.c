@@ -60,6 +60,7 @@ struct init {
 	uint64_t ended_ns;
 	struct sample sample;
 	struct list_mark mark; /* before the guest began */
+	uint64_t early;        /* signals that came before the guest, as bits */
 };
 
 static uint8_t buffer[FRAME_SIZE_MAX];
@@ -233,25 +234,63 @@ static bool reap(struct init *in)
 	return ended;
 }
 
-static void obey(struct init *in)
+/* The next message of the keeper; its end is the end of all of us. */
+static void hear(struct frame *ret)
 {
-	struct frame f;
+	if (frame_recv(control_fd, buffer, ret) != 1)
+		_exit(1);
+}
+
+/* The signal that the message is about; 0 if it is none. */
+static unsigned read_signal(const struct frame *f)
+{
 	struct cur c;
 
-	int r = frame_recv(control_fd, buffer, &f);
-	if (r == -EAGAIN)
-		return;
-	if (r != 1)
-		_exit(1); /* the keeper is gone, and with this all of us */
+	if (f->type != MESSAGE_BOX_SIGNAL)
+		return 0;
+	cur_init(&c, f->data, f->size);
+	unsigned sig = cur_u32(&c);
+	return cur_end(&c) == 0 && sig <= 64 ? sig : 0;
+}
+
+static void obey(const struct init *in)
+{
+	struct frame f;
+
+	hear(&f);
 	frame_close_fds(&f);
-	cur_init(&c, f.data, f.size);
-	if (f.type == MESSAGE_BOX_KILL) {
+	unsigned sig = read_signal(&f);
+	if (f.type == MESSAGE_BOX_KILL)
 		(void)kill(-1, SIGKILL);
-	} else if (f.type == MESSAGE_BOX_SIGNAL) {
-		int sig = (int)cur_u32(&c);
-		if (cur_end(&c) == 0)
-			(void)kill(-in->guest, sig); /* it leads its own group */
+	else if (sig)
+		(void)kill(-in->guest, (int)sig); /* it leads its own group */
+}
+
+static void obey_early(const struct init *in)
+{
+	for (int sig = 1; sig <= 64; sig++) {
+		if (in->early & (UINT64_C(1) << (sig - 1)))
+			(void)kill(-in->guest, sig);
 	}
+}
+
+/* Ask for the mount of the workspace, which the keeper can give us only now that we are
+ * somebody. Signals for the guest may come before it, and wait for the guest. */
+static void ask_for_workspace(struct init *in)
+{
+	struct frame f;
+
+	if (frame_send(control_fd, MESSAGE_BOX_ASKS, NULL, NULL, 0) < 0)
+		_exit(1);
+	do {
+		hear(&f);
+		unsigned sig = read_signal(&f);
+		if (sig)
+			in->early |= UINT64_C(1) << (sig - 1);
+		if (f.type == MESSAGE_BOX_WORKSPACE && f.n_fds == 1)
+			in->workspace_fd = take_fd(&f.fds[0]);
+		frame_close_fds(&f);
+	} while (f.type != MESSAGE_BOX_WORKSPACE);
 }
 
 static void drain_signals(const struct init *in)
@@ -308,6 +347,7 @@ static void run_guest(struct init *in)
 {
 	mark_files(in);
 	start_guest(in);
+	obey_early(in);
 	wait_for_guest(in);
 	end_the_rest();
 }
@@ -401,10 +441,12 @@ static void get_ready(struct init *in, struct step_context *c)
 static void get_set(struct init *in, struct step_context *c)
 {
 	struct err err = { 0 };
-	int r = in->spec.workspace[0] && in->workspace_fd < 0
-			? err_set(&err, -EBADMSG, "the workspace did not come along")
-			: 0;
+	int r = 0;
 
+	if (in->spec.workspace[0] && in->workspace_fd < 0)
+		ask_for_workspace(in);
+	if (in->spec.workspace[0] && in->workspace_fd < 0)
+		r = err_set(&err, -EBADMSG, "the workspace did not come");
 	c->workspace_fd = in->workspace_fd;
 	if (r == 0)
 		r = run_steps(c, late_steps, ARRAY_SIZE(late_steps), &err);

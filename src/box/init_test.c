@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "base/str.h"
+#include "box/workspace.h"
 #include "ipc/cur.h"
 #include "ipc/frame.h"
 #include "ipc/inventory.h"
@@ -21,6 +22,8 @@
 
 /* How long anything may take that happens at once unless something is wrong. */
 #define SOON_MS 20000
+
+#define WORKSPACE "00112233445566778899aabbccddeeff"
 
 static uint8_t buffer[FRAME_SIZE_MAX];
 
@@ -233,6 +236,111 @@ TEST(signals_are_passed_on)
 	IN_CHILD(pass_signals, d.path);
 }
 
+/* A run in a workspace whose mount did not come along: init asks for it. */
+static void open_asking(struct play *p, struct workspace_home *home, const char *dir)
+{
+	struct err err = { 0 };
+	struct cur c;
+
+	open_box(p, dir);
+	workspace_home_init(home, &p->stage.host, dir);
+	(void)snprintf(p->stage.spec.workspace, sizeof(p->stage.spec.workspace), "%s", WORKSPACE);
+	CHILD_CHECK(workspace_make(home, WORKSPACE, p->box.uid, 1 << 20, &err) == 0);
+	send_script(p, "echo 1 >/workspace/a; echo up; while :; do sleep 0.01; done");
+	CHILD_CHECK(hear(p, &c) == MESSAGE_BOX_ASKS && cur_end(&c) == 0);
+}
+
+static void give_workspace(struct play *p, struct workspace_home *home, int *ret_kept)
+{
+	struct err err = { 0 };
+	AUTO_FD fd = -1;
+
+	CHILD_CHECK(workspace_clone(home, WORKSPACE, &fd, &err) == 0);
+	CHILD_CHECK(workspace_clone(home, WORKSPACE, ret_kept, &err) == 0);
+	CHILD_CHECK(frame_send(p->box.control_fd, MESSAGE_BOX_WORKSPACE, NULL, &fd, 1) == 0);
+}
+
+static void send_workspace(void *ctx)
+{
+	struct play p;
+	struct workspace_home home;
+	struct cur c;
+	AUTO_FD kept = -1;
+	char up[3];
+
+	open_asking(&p, &home, ctx);
+	give_workspace(&p, &home, &kept);
+	CHILD_CHECK(hear(&p, &c) == MESSAGE_BOX_RUNNING);
+	CHILD_CHECK(fd_read_full(p.out_fd, up, 3) == 3);
+	CHILD_CHECK(frame_send(p.box.control_fd, MESSAGE_BOX_KILL, NULL, NULL, 0) == 0);
+	CHILD_CHECK(hear_exited(&p) == SIGKILL);
+	expect_gone(&p);
+	CHILD_CHECK(scratch_holds(kept, "a", "1\n"));
+	workspace_home_fini(&home);
+}
+
+TEST(a_workspace_that_did_not_come_along_is_asked_for)
+{
+	SCRATCH(d);
+
+	IN_CHILD(send_workspace, d.path);
+}
+
+static void signal_early(void *ctx)
+{
+	struct play p;
+	struct workspace_home home;
+	struct cur c;
+	struct put out;
+	AUTO_FD kept = -1;
+
+	open_asking(&p, &home, ctx);
+	put_init(&out, 64);
+	put_u32(&out, SIGTERM);
+	CHILD_CHECK(frame_send(p.box.control_fd, MESSAGE_BOX_SIGNAL, &out, NULL, 0) == 0);
+	put_fini(&out);
+	give_workspace(&p, &home, &kept);
+	CHILD_CHECK(hear(&p, &c) == MESSAGE_BOX_RUNNING);
+	CHILD_CHECK(hear_exited(&p) == SIGTERM);
+	expect_gone(&p);
+	workspace_home_fini(&home);
+}
+
+TEST(a_signal_that_comes_before_the_workspace_waits_for_the_guest)
+{
+	SCRATCH(d);
+
+	IN_CHILD(signal_early, d.path);
+}
+
+static void send_no_workspace(void *ctx)
+{
+	struct play p;
+	struct workspace_home home;
+	struct cur c;
+
+	open_asking(&p, &home, ctx);
+	CHILD_CHECK(frame_send(p.box.control_fd, MESSAGE_BOX_WORKSPACE, NULL, NULL, 0) == 0);
+	CHILD_CHECK(hear(&p, &c) == MESSAGE_BOX_FAILED);
+	CHILD_CHECK(cur_u32(&c) == REASON_PROVISION_FAILED);
+	CHILD_CHECK(printed(&p, ""));
+	expect_gone(&p);
+	/* Nor does it wait for a keeper that is gone. */
+	workspace_home_fini(&home);
+	open_asking(&p, &home, ctx);
+	close_fdp(&p.box.control_fd);
+	CHILD_CHECK(printed(&p, ""));
+	expect_gone(&p);
+	workspace_home_fini(&home);
+}
+
+TEST(without_its_workspace_a_guest_is_not_started)
+{
+	SCRATCH(d);
+
+	IN_CHILD(send_no_workspace, d.path);
+}
+
 static void kill_all(void *ctx)
 {
 	struct play p;
@@ -405,7 +513,9 @@ TEST(without_its_files_a_guest_is_not_started)
 
 TESTS(UNIT(a_guest_runs_and_its_end_is_told), UNIT(nobody_outlives_the_guest_and_nobody_harms_init),
 	UNIT(what_can_not_be_started_is_told), UNIT(signals_are_passed_on),
-	UNIT(a_kill_reaches_everybody), UNIT(a_box_ends_with_its_control_socket),
-	UNIT(a_box_that_is_told_nonsense_runs_nothing), UNIT(files_go_in_before_and_out_after),
-	UNIT(names_of_files_are_told_after_the_guest),
+	UNIT(a_workspace_that_did_not_come_along_is_asked_for),
+	UNIT(a_signal_that_comes_before_the_workspace_waits_for_the_guest),
+	UNIT(without_its_workspace_a_guest_is_not_started), UNIT(a_kill_reaches_everybody),
+	UNIT(a_box_ends_with_its_control_socket), UNIT(a_box_that_is_told_nonsense_runs_nothing),
+	UNIT(files_go_in_before_and_out_after), UNIT(names_of_files_are_told_after_the_guest),
 	UNIT(without_its_files_a_guest_is_not_started))

@@ -110,23 +110,6 @@ static const struct {
 /* Twice what etc.h copies into it at most. */
 #define TMPFS_SIZE "4m"
 
-static int make_tmpfs(const char *options_mode, int *ret, struct err *err)
-{
-	AUTO_FD fs = (int)syscall(SYS_fsopen, "tmpfs", FSOPEN_CLOEXEC);
-
-	if (fs < 0)
-		return err_errno(err, "open a tmpfs");
-	if (syscall(SYS_fsconfig, fs, FSCONFIG_SET_STRING, "mode", options_mode, 0) < 0 ||
-		syscall(SYS_fsconfig, fs, FSCONFIG_SET_STRING, "size", TMPFS_SIZE, 0) < 0 ||
-		syscall(SYS_fsconfig, fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
-		return err_errno(err, "configure a tmpfs");
-	int mount = (int)syscall(SYS_fsmount, fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID);
-	if (mount < 0)
-		return err_errno(err, "make a tmpfs");
-	*ret = mount;
-	return 0;
-}
-
 static int write_file(int dir_fd, const char *path, const char *text, struct err *err)
 {
 	AUTO_FD fd = openat(dir_fd, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
@@ -234,7 +217,7 @@ static int make_read_only(int mount_fd, struct err *err)
 static int add_dev(int root_fd, bool privileged, struct err *err)
 {
 	AUTO_FD dev = -1;
-	int r = make_tmpfs("0755", &dev, err);
+	int r = bind_tmpfs("0755", TMPFS_SIZE, &dev, err);
 
 	/* Attached first: mounts can be put only on what is in the namespace. */
 	if (r == 0)
@@ -249,7 +232,7 @@ static int mount_root(const struct root_source *s, int image_tree, int *ret_fd, 
 {
 	AUTO_FD tree = image_tree;
 	bool is_host = tree < 0;
-	int r = is_host ? make_tmpfs("0755", &tree, err) : 0;
+	int r = is_host ? bind_tmpfs("0755", TMPFS_SIZE, &tree, err) : 0;
 
 	if (r == 0)
 		r = bind_attach(tree, AT_FDCWD, s->stage_dir, err);

@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "box/assemble.h"
 #include "box/box.h"
+#include "box/idmap.h"
 #include "box/mount.h"
 
 void workspace_home_init(
@@ -26,6 +27,14 @@ void workspace_home_init(
 void workspace_home_fini(struct workspace_home *w)
 {
 	close_fdp(&w->ns_fd);
+}
+
+bool workspace_home_is_mapped(struct workspace_home *w)
+{
+	if (!w->is_known)
+		w->is_mapped = w->host->privileged && idmap_works();
+	w->is_known = true;
+	return w->is_mapped;
 }
 
 /* A root with room for mount points and nothing else. */

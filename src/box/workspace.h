@@ -2,6 +2,7 @@
  * a mount namespace that only the keeper has. A box that is to use one gets a clone of the
  * mount, which it puts in place of its own /workspace. They are gone with the keeper. */
 #pragma once
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -17,13 +18,19 @@ struct workspace_home {
 	const struct box_host *host;
 	int ns_fd;             /* -1 until the first is made */
 	const char *stage_dir; /* any directory: a mount point inside the new namespace only */
+	bool is_known;         /* whether they can be mapped: */
+	bool is_mapped;
 };
 
 void workspace_home_init(
 	struct workspace_home *w, const struct box_host *host, const char *stage_dir);
 void workspace_home_fini(struct workspace_home *w);
 
-/* Make the workspace `id`, of `bytes`, for the box user `uid`. -EEXIST when there is one. */
+/* Are they for any box, each of which gets a clone with its own user, by idmap_mount()? Then
+ * they are made for BOX_UID. Else each is for the boxes of one host user. */
+bool workspace_home_is_mapped(struct workspace_home *w);
+
+/* Make the workspace `id`, of `bytes`, whose files are `uid`'s. -EEXIST when there is one. */
 int workspace_make(struct workspace_home *w, const char id[WORKSPACE_ID_SIZE + 1], uid_t uid,
 	uint64_t bytes, struct err *err);
 

@@ -33,10 +33,11 @@ enum message {
 	MESSAGE_WORKSPACES = 27, /* u32 n, then n times: workspace id */
 
 	/* keeper -> init of a box */
-	MESSAGE_BOX_SPEC = 40,   /* spec, u32 mask of channels, with the box's ends of them and,
-				    for a run in a workspace, last its mount */
-	MESSAGE_BOX_SIGNAL = 41, /* u32 signal */
-	MESSAGE_BOX_KILL = 42,   /* - */
+	MESSAGE_BOX_SPEC = 40,      /* spec, u32 mask of channels, with the box's ends of them and,
+				       for a run in a workspace, last its mount, or not yet */
+	MESSAGE_BOX_SIGNAL = 41,    /* u32 signal */
+	MESSAGE_BOX_KILL = 42,      /* - */
+	MESSAGE_BOX_WORKSPACE = 43, /* -, with the mount that was asked for; none: it failed */
 
 	/* init of a box -> keeper */
 	MESSAGE_BOX_TTY = 60,      /* -, with the master of the terminal */
@@ -44,6 +45,7 @@ enum message {
 	MESSAGE_BOX_EXITED = 62,   /* u64 when, u32 wait status, u64 cpu_us, peak, files, pids */
 	MESSAGE_BOX_FAILED = 63,   /* u32 reason, u32 errno, text */
 	MESSAGE_BOX_CAPTURED = 64, /* u64 bytes, text: what went wrong; all was sent */
+	MESSAGE_BOX_ASKS = 65,     /* -: the mount of its workspace did not come along */
 };
 
 /* The channels of a run. A STARTED message carries one descriptor for each bit

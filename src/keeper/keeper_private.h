@@ -68,6 +68,7 @@ struct ward {
 	bool lingers;
 	bool captures;               /* files, or their names: init says when all were sent */
 	struct workspace *workspace; /* one that outlives it; NULL: its own */
+	int workspace_fd;            /* its mount, if init is still to ask for it; else -1 */
 	enum run_state state;
 
 	struct boxed *boxed; /* NULL once it is over */
@@ -95,7 +96,7 @@ struct workspace {
 	struct workspace *next;
 	char id[WORKSPACE_ID_SIZE + 1];
 	uid_t owner; /* the client */
-	uid_t uid;   /* of its boxes */
+	uid_t uid;   /* of its boxes; BOX_ANY_UID: each gets a mount for the user it has */
 	uint64_t bytes;
 };
 

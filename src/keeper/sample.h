@@ -132,6 +132,7 @@ static inline struct ward *sample_run(struct sample *s, const char *id, enum run
 	r->state = state;
 	r->lingers = true;
 	r->control.fd = r->pid.fd = r->memory.fd = -1;
+	r->workspace_fd = -1;
 	for (int i = 0; i < CHANNEL_COUNT; i++)
 		r->fds[i] = -1;
 	r->next = s->k.runs;

@@ -19,6 +19,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "box/cgroup.h"
+#include "box/idmap.h"
 #include "box/root.h"
 #include "ipc/cur.h"
 #include "keeper/keeper_private.h"
@@ -140,6 +141,7 @@ void ward_finish(struct keeper *k, struct ward *r)
 	verdict_reach(r);
 	r->state = RUN_ENDED;
 	r->deadline_ns = 0;
+	close_fdp(&r->workspace_fd);
 	workspaces_settle(k, r->workspace, r->limits.workspace_bytes);
 	boxes_retire(k, TAKE(r->boxed));
 	ward_tell_ended(k, r);
@@ -185,11 +187,11 @@ static int own_by_guest(const struct ward *r, const struct spec *spec, enum chan
 }
 
 /* Hand the specification and the box's ends of its channels to init; and last the mount of
- * its workspace, if that is not its own. */
+ * its workspace, if that is not its own (-1: it is, or comes later). */
 static int send_spec(struct ward *r, const struct spec *spec, int workspace_fd, struct err *err)
 {
 	uint32_t mask = channels_of(spec);
-	int box_fds[CHANNEL_COUNT + 1];
+	int box_fds[CHANNEL_COUNT + 1] = { 0 };
 	size_t n = 0;
 	struct put out;
 	int result = 0;
@@ -231,6 +233,7 @@ static struct ward *new_run(struct keeper *k, struct peer *p, const struct spec 
 	r->captures = (spec->globs && spec->globs[0]) || spec->lists;
 	r->state = RUN_STARTING;
 	ward_hear_prepare(r);
+	r->workspace_fd = -1;
 	for (int i = 0; i < CHANNEL_COUNT; i++)
 		r->fds[i] = -1;
 	memcpy(r->result.id, spec->id, sizeof(r->result.id));
@@ -247,6 +250,24 @@ static struct ward *new_run(struct keeper *k, struct peer *p, const struct spec 
 	return r;
 }
 
+/* A clone of its workspace's mount, for its box: to be sent along, or kept until its init, who
+ * is not far enough yet, asks for it. */
+static int open_workspace(
+	struct keeper *k, struct ward *r, const struct spec *spec, int *ret_fd, struct err *err)
+{
+	AUTO_FD fd = -1;
+	int result = workspaces_open(k, r->workspace, spec, &fd, err);
+
+	if (result == 0 && r->workspace->uid == BOX_ANY_UID)
+		result = idmap_mount(fd, &r->boxed->box, err);
+	if (result == -EAGAIN)
+		r->workspace_fd = take_fd(&fd);
+	else if (result < 0)
+		return result;
+	*ret_fd = take_fd(&fd);
+	return 0;
+}
+
 static int start_box(struct keeper *k, struct ward *r, const struct root *root,
 	const struct spec *spec, struct err *err)
 {
@@ -255,7 +276,7 @@ static int start_box(struct keeper *k, struct ward *r, const struct root *root,
 	int result = boxes_take(k, root, &spec->limits, uid, &r->boxed, err);
 
 	if (result == 0 && r->workspace)
-		result = workspaces_open(k, r->workspace, spec, &workspace_fd, err);
+		result = open_workspace(k, r, spec, &workspace_fd, err);
 	if (result < 0)
 		return result;
 	const struct cgroup *cgroup = r->boxed->cgroup;
@@ -375,6 +396,7 @@ void ward_close(struct keeper *k, struct ward *r)
 	watch_stop(k, &r->pid);
 	watch_stop(k, &r->memory);
 	boxes_retire(k, TAKE(r->boxed));
+	close_fdp(&r->workspace_fd);
 	for (int i = 0; i < CHANNEL_COUNT; i++)
 		close_fdp(&r->fds[i]);
 	unlink_run(k, r);

@@ -7,8 +7,10 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/err.h"
 #include "base/log.h"
 #include "box/cgroup.h"
+#include "box/idmap.h"
 #include "ipc/cur.h"
 #include "keeper/keeper_private.h"
 
@@ -114,6 +116,24 @@ static int on_box_tty(struct keeper *k, struct ward *r, struct cur *c, int *fds)
 	return 0;
 }
 
+/* Its workspace, once: when the specification was sent, the box had no user yet to whom it
+ * could be given. Without a mount in the answer init gives up, and says so. */
+static int on_box_asks(struct keeper *k, struct ward *r, struct cur *c, int *fds)
+{
+	struct err err = { 0 };
+	AUTO_FD fd = take_fd(&r->workspace_fd);
+
+	(void)k;
+	(void)fds;
+	if (cur_end(c) < 0 || fd < 0)
+		return -EBADMSG;
+	int result = idmap_mount(fd, &r->boxed->box, &err);
+	if (result < 0)
+		log_warn("run=%s: its workspace: %s", r->id, err.text);
+	result = frame_send(r->control.fd, MESSAGE_BOX_WORKSPACE, NULL, &fd, result < 0 ? 0 : 1);
+	return result == -EPIPE ? 0 : result;
+}
+
 /* What init may say, and when. It is ours, but it lives with the guest. */
 static const struct word {
 	uint32_t type;
@@ -122,6 +142,7 @@ static const struct word {
 	int (*hear)(struct keeper *k, struct ward *r, struct cur *c, int *fds);
 } words[] = {
 	{ MESSAGE_BOX_TTY, RUN_STARTING, 1, on_box_tty },
+	{ MESSAGE_BOX_ASKS, RUN_STARTING, 0, on_box_asks },
 	{ MESSAGE_BOX_RUNNING, RUN_STARTING, 0, on_box_running },
 	{ MESSAGE_BOX_FAILED, RUN_STARTING, 0, on_box_failed },
 	{ MESSAGE_BOX_EXITED, RUN_RUNNING, 0, on_box_exited },

@@ -19,14 +19,15 @@ struct workspace *workspaces_find(struct keeper *k, const char *id, uid_t owner)
 
 int workspaces_add(struct keeper *k, const char *id, uid_t owner, uint64_t bytes, struct err *err)
 {
-	uid_t uid = boxes_choose_uid(k);
+	bool is_mapped = workspace_home_is_mapped(&k->workspace_home);
+	uid_t uid = is_mapped ? BOX_ANY_UID : boxes_choose_uid(k);
 
 	if (k->n_workspaces >= WORKSPACES_MAX)
 		return err_set(err, -EAGAIN, "the keeper holds %u workspaces and takes no more",
 			WORKSPACES_MAX);
 	if (workspaces_find(k, id, 0))
 		return err_set(err, -EEXIST, "there is a workspace %s already", id);
-	int r = workspace_make(&k->workspace_home, id, uid, bytes, err);
+	int r = workspace_make(&k->workspace_home, id, is_mapped ? BOX_UID : uid, bytes, err);
 	if (r < 0)
 		return r;
 	struct workspace *w = xnew(struct workspace);

@@ -1,5 +1,7 @@
 """Workspaces that outlive their runs, as the keeper offers them to a server: raw protocol."""
+import ctypes
 import os
+import pathlib
 import socket
 import struct
 import time
@@ -7,7 +9,7 @@ import time
 import pytest
 
 import wire
-from jar import SLOWER
+from jar import SLOWER, eventually, processes_with
 from test_keeper import Keeper, read_all
 
 
@@ -262,3 +264,98 @@ def test_nonsense_is_refused(keeper, options, words):
         argv = () if options.get("deed") in (2, 3) else ("true",)
         peer.send(wire.START, wire.spec(*argv, **options))
         assert words in peer.expect(wire.REFUSED).text
+
+
+# --- who the boxes are on the host
+
+MAPS_USERS = tuple(int(n) for n in os.uname().release.split(".")[:2]) >= (6, 3)
+
+
+def blind():
+    """Before a keeper starts: one that may not look into boxes gives all of a workspace the same
+    user, as one of an older kernel does."""
+    pr_capbset_drop, cap_sys_ptrace = 24, 19
+    assert ctypes.CDLL(None).prctl(pr_capbset_drop, cap_sys_ptrace, 0, 0, 0) == 0
+
+
+@pytest.fixture(params=[False, True], ids=["mapped", "same"])
+def either(jar, request):
+    it = Keeper(jar, preexec_fn=blind if request.param else None)
+    it.maps_users = MAPS_USERS and not request.param
+    yield it
+    it.close()
+
+
+@pytest.mark.root_only("a plain user has no users to give to boxes")
+@pytest.mark.parametrize("test", [
+    test_files_stay_from_one_run_to_the_next, test_they_outlive_the_client_and_are_listed,
+    test_files_go_in_as_a_whole, test_what_is_too_large_changes_nothing,
+    test_clearing_replaces_all, test_all_of_it_comes_out, test_one_file_comes_out_and_no_other,
+    test_what_is_in_it_is_told_after_a_run_and_at_any_time, test_its_size_is_a_limit])
+def test_it_is_the_same_where_users_can_not_be_mapped(jar, test):
+    keeper = Keeper(jar, preexec_fn=blind)
+    test(keeper)
+    keeper.close()
+
+
+def waiting(keeper, workspace, name):
+    """Start a run that makes a file and stays; returns its client, its channels and its pids on
+    the host."""
+    peer = keeper.greet()
+    before = set(processes_with(keeper.jar.mark))
+    script = f"umask 077; echo {name} >{name}; echo up; read x; cat *; stat -c %u:%g . *"
+    started = keeper.sh(peer, script, workspace=workspace)
+    assert os.read(started.channels["stdout"], 3) == b"up\n"
+    return peer, started.channels, set(processes_with(keeper.jar.mark)) - before
+
+
+def host_uid(pid):
+    return pathlib.Path(f"/proc/{pid}").stat().st_uid
+
+
+@pytest.mark.root_only("a plain user has no users to give to boxes")
+def test_boxes_of_a_workspace_share_its_files_and_nothing_else(either):
+    with either.greet() as peer:
+        workspace = make(peer)
+    runs = [waiting(either, workspace, name) for name in ("a", "b")]
+    uids = {host_uid(pid) for _, _, pids in runs for pid in pids}
+    assert min(uids) >= 0x70000000 and len(uids) == (2 if either.maps_users else 1)
+    for client, channels, _ in runs:
+        os.write(channels["stdin"], b"\n")
+        assert read_all(channels["stdout"]) == b"a\nb\n" + b"1000:1000\n" * 3
+        assert client.result().reason == "exit_code_0"
+
+
+@pytest.mark.root_only("a plain user has no users to give to boxes")
+def test_a_run_in_a_workspace_takes_a_box_that_was_ready(either):
+    children = pathlib.Path(f"/proc/{either.process.pid}/task/{either.process.pid}/children")
+    with either.greet() as peer:
+        workspace = make(peer)
+    assert eventually(lambda: len(children.read_text().split()) == 2)
+    ready = {int(pid) for pid in children.read_text().split()}
+    _, _, pids = waiting(either, workspace, "a")
+    parents = {int(pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+               for pid in pids}
+    assert bool(parents & ready) == either.maps_users
+
+
+def test_many_at_once_and_what_becomes_of_those_whose_workspace_goes(keeper):
+    """More than there are boxes ready, so most of them ask for it."""
+    with keeper.greet() as peer:
+        workspace = make(peer)
+        ids = [wire.new_id() for _ in range(24)]
+        for n, run in enumerate(ids):
+            peer.send(wire.START, keeper.spec("sh", "-c", f"echo {n} >f{n}; stat -c %u f{n}",
+                                              id=run, workspace=workspace, lingers=1))
+        peer.send(wire.DROP_WORKSPACE, wire.text(workspace))
+        outs, results = [], []
+        while len(results) < len(ids):
+            got = peer.receive()
+            if got.kind == wire.STARTED:
+                outs.append(got.channels["stdout"])
+            elif got.kind == wire.ENDED:
+                results.append((got.id, got.reason))
+        assert sorted(results) == sorted((run, "exit_code_0") for run in ids)
+        assert [read_all(fd) for fd in outs] == [b"1000\n"] * len(ids)
+        for run in ids:
+            peer.about(wire.ACK, run)
