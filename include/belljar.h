@@ -205,6 +205,7 @@ struct belljar_result {
 	uint64_t captured_files;
 	uint64_t skipped_files;       /* matched, but passed the capture limit */
 	bool capture_incomplete;      /* the box ended before all files were out */
+	bool is_warm;                 /* what could be made ahead for it had been */
 	struct belljar_limits limits; /* as they were applied */
 	char image[65];               /* "host" or the digest */
 	char message[256];            /* one clause that says what happened */

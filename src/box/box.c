@@ -5,6 +5,7 @@
 #include <grp.h>
 #include <linux/capability.h>
 #include <linux/securebits.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,7 +22,6 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "box/caps.h"
-#include "box/cgroup.h"
 #include "box/clone.h"
 #include "box/init.h"
 #include "box/landlock.h"
@@ -171,6 +171,13 @@ int box_host_init(struct box_host *host, const char *profile, size_t profile_siz
 	return 0;
 }
 
+int box_host_adopt(struct box_host *host, struct err *err)
+{
+	int r = host->privileged ? ready_for_switching(err) : 0;
+
+	return r < 0 ? r : nets_new(&host->nets, err);
+}
+
 void box_host_fini(struct box_host *host)
 {
 	close_fdp(&host->home_ns_fd);
@@ -199,15 +206,13 @@ static void take_off(const struct box_host *host)
 		abort();
 }
 
-static pid_t clone_onto(const struct box_host *host, const struct root *root,
-	const struct cgroup *cgroup, uid_t uid, struct box *box)
+static pid_t clone_onto(const struct box_host *host, const struct box_order *order, struct box *box)
 {
-	if (setns(root->ns_fd, CLONE_NEWNS) < 0)
+	if (setns(order->root->ns_fd, CLONE_NEWNS) < 0)
 		return -1;
 	pid_t pid = -1;
-	if (nets_enter(box->net_fd) == 0 && put_on(host, uid) == 0)
-		pid = clone_process(
-			NAMESPACES, cgroup ? cgroup_clone_fd(cgroup) : -1, &box->pid_fd);
+	if (nets_enter(box->net_fd) == 0 && put_on(host, order->uid) == 0)
+		pid = clone_process(NAMESPACES | host->clone_flags, order->cgroup_fd, &box->pid_fd);
 	if (pid == 0)
 		return 0;
 	int saved = errno;
@@ -219,13 +224,15 @@ static pid_t clone_onto(const struct box_host *host, const struct root *root,
 	return pid;
 }
 
-int box_start(const struct box_host *host, const struct root *root, const struct cgroup *cgroup,
-	uid_t uid, struct box *ret, struct err *err)
+int box_start(const struct box_host *host, const struct box_order *order, struct box *ret,
+	struct err *err)
 {
 	struct init_args args = {
 		.host = host,
-		.uid = host->privileged ? uid : geteuid(),
-		.gid = host->privileged ? (gid_t)uid : getegid(),
+		.join_fds = order->join_fds,
+		.n_join_fds = order->n_join_fds,
+		.uid = host->privileged ? order->uid : geteuid(),
+		.gid = host->privileged ? (gid_t)order->uid : getegid(),
 	};
 	AUTO_FD ours = -1;
 	AUTO_FD theirs = -1;
@@ -237,11 +244,10 @@ int box_start(const struct box_host *host, const struct root *root, const struct
 	ours = ends[0];
 	theirs = ends[1];
 	args.control_fd = theirs;
-	args.n_join_fds = cgroup ? cgroup_join_fds(cgroup, &args.join_fds) : 0;
 	int r = nets_take(host->nets, &box.net_fd, err);
 	if (r < 0)
 		return r;
-	box.pid = clone_onto(host, root, cgroup, uid, &box);
+	box.pid = clone_onto(host, order, &box);
 	if (box.pid < 0) {
 		r = err_errno(err, "make namespaces");
 		nets_give(host->nets, box.net_fd);
@@ -261,13 +267,23 @@ void box_kill(const struct box *box)
 		(void)syscall(SYS_pidfd_send_signal, box->pid_fd, SIGKILL, NULL, 0);
 }
 
-bool box_reap(struct box *box)
+/* Who has other parents is waited for by them; we see only that it is gone. */
+static bool is_gone(const struct box *box, bool wait)
 {
+	struct pollfd gone = { .fd = box->pid_fd, .events = POLLIN };
 	siginfo_t info = { 0 };
 
-	if (box->pid <= 0)
+	if (box->pid == BOX_OF_TEMPLATE)
+		return poll(&gone, 1, wait ? -1 : 0) > 0;
+	return waitid(P_PID, (id_t)box->pid, &info, WEXITED | (wait ? 0 : WNOHANG)) < 0 ||
+	       info.si_pid != 0;
+}
+
+bool box_reap(struct box *box)
+{
+	if (box->pid == 0)
 		return true;
-	if (waitid(P_PID, (id_t)box->pid, &info, WEXITED | WNOHANG) == 0 && info.si_pid == 0)
+	if (!is_gone(box, false))
 		return false;
 	box->pid = 0;
 	return true;
@@ -275,9 +291,9 @@ bool box_reap(struct box *box)
 
 void box_fini(struct box *box)
 {
-	if (box->pid > 0) {
+	if (box->pid != 0) {
 		box_kill(box);
-		(void)waitid(P_PID, (id_t)box->pid, NULL, WEXITED);
+		(void)is_gone(box, true);
 		box->pid = 0;
 	}
 	close_fdp(&box->control_fd);

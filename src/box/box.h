@@ -9,14 +9,19 @@
 
 #include "box/seccomp.h"
 
-struct cgroup;
 struct err;
+struct guest_fds;
 struct nets;
 struct root;
+struct spec;
 
 /* The guest's user and group inside the box. Root is not mapped at all. */
 #define BOX_UID 1000u
 #define BOX_GID 1000u
+
+/* Like guest_start(), and tells whether it needed no execve(). */
+typedef pid_t start_guest_fn(
+	const struct spec *spec, const struct guest_fds *fds, bool *ret_is_clone, struct err *err);
 
 /* What the keeper prepared once and every box uses. */
 struct box_host {
@@ -26,15 +31,35 @@ struct box_host {
 	uint64_t facets;  /* what is enforced on this host, as FACET_BIT()s */
 	struct seccomp_program filter;
 	struct nets *nets; /* network namespaces for boxes */
+	/* For a template, whose boxes are clones of what it has loaded: NULL and 0 otherwise. */
+	start_guest_fn *clone_guest;
+	uint64_t clone_flags; /* CLONE_PARENT: boxes are its siblings */
 };
 
+/* What is to be made. */
+struct box_order {
+	const struct root *root;
+	const int *join_fds; /* its cgroup, see cgroup_join(); the caller's */
+	size_t n_join_fds;
+	int cgroup_fd; /* see cgroup_clone_fd(); -1 for none */
+	uid_t uid;     /* whom it belongs to on a host that is privileged */
+};
+
+#define BOX_OF_TEMPLATE ((pid_t)-1)
+
 struct box {
-	pid_t pid; /* of its init, in the keeper's namespace */
+	pid_t pid; /* of its init, in the keeper's namespace; BOX_OF_TEMPLATE: another's child */
 	int pid_fd;
 	int control_fd; /* non-blocking */
 	int net_fd;     /* its network namespace; who reaped it may take it, see nets_give() */
 	uid_t uid;      /* on the host */
 };
+
+/* Host uids for boxes: above what any system hands out, below 2^31. Just before them is the
+ * user that templates are. */
+#define BOX_UID_FIRST    0x70000000u
+#define BOX_UID_COUNT    0x10000000u
+#define BOX_UID_TEMPLATE (BOX_UID_FIRST - 1)
 
 /* Is this the root of the host, not of some container? Then every uid is ours to give,
  * and boxes get one that owns nothing. */
@@ -45,10 +70,12 @@ bool box_is_privileged(void);
 int box_host_init(struct box_host *host, const char *profile, size_t profile_size, struct err *err);
 void box_host_fini(struct box_host *host);
 
-/* Make a box on `root` in `cgroup` (NULL for none), owned by the host user `uid`
- * when the host is privileged. Its init waits for MESSAGE_BOX_SPEC. */
-int box_start(const struct box_host *host, const struct root *root, const struct cgroup *cgroup,
-	uid_t uid, struct box *ret, struct err *err);
+/* The same for a template, to which the keeper gave what it found out. */
+int box_host_adopt(struct box_host *host, struct err *err);
+
+/* Make a box. Its init waits for MESSAGE_BOX_SPEC. */
+int box_start(const struct box_host *host, const struct box_order *order, struct box *ret,
+	struct err *err);
 
 /* Kill everything in the box at once. */
 void box_kill(const struct box *box);

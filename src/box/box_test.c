@@ -33,7 +33,7 @@ static void make_and_end(void *ctx)
 	stage_host(&s, ctx);
 	uid_t uid = geteuid();
 	size_t n_before = scratch_count_fds();
-	if (box_start(&s.host, s.root, NULL, UID, &box, &err) < 0)
+	if (box_start(&s.host, &STAGE_ORDER(s.root, UID), &box, &err) < 0)
 		child_fail(__FILE__, __LINE__, err.text);
 	CHILD_CHECK(geteuid() == uid); /* what was put on was taken off */
 	CHILD_CHECK(box.uid == (s.host.privileged ? UID : uid));
@@ -70,7 +70,8 @@ static void finish_a_living_one(void *ctx)
 	stage_host(&s, ctx);
 	size_t n_before = scratch_count_fds();
 	for (size_t i = 0; i < ARRAY_SIZE(boxes); i++)
-		CHILD_CHECK(box_start(&s.host, s.root, NULL, UID + (uid_t)i, &boxes[i], NULL) == 0);
+		CHILD_CHECK(box_start(&s.host, &STAGE_ORDER(s.root, UID + (uid_t)i), &boxes[i],
+				    NULL) == 0);
 	for (size_t i = 0; i < ARRAY_SIZE(boxes); i++)
 		box_fini(&boxes[i]);
 	CHILD_CHECK(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD);
@@ -93,7 +94,7 @@ static void start_nowhere(void *ctx)
 
 	stage_host(&s, ctx);
 	size_t n_before = scratch_count_fds();
-	CHILD_CHECK(box_start(&s.host, &nowhere, NULL, UID, &box, &err) == -EBADF);
+	CHILD_CHECK(box_start(&s.host, &STAGE_ORDER(&nowhere, UID), &box, &err) == -EBADF);
 	CHILD_CHECK(err.text[0] && box.pid == 77);
 	CHILD_CHECK(nets_count(s.host.nets) == 1); /* nobody was there */
 	nets_free(TAKE(s.host.nets));

@@ -203,6 +203,26 @@ size_t cgroup_join_fds(const struct cgroup *cg, const int **ret)
 	return cg->host->n_trees;
 }
 
+int cgroup_open_entrances(const struct cgroup *cg, int *ret, size_t max)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < cg->host->n_trees && n < max; i++) {
+		if (cg->join_fds[i] >= 0)
+			ret[n++] = fcntl(cg->join_fds[i], F_DUPFD_CLOEXEC, 3);
+	}
+	if (cg->clone_fd >= 0 && n < max)
+		ret[n++] = openat(cg->clone_fd, "cgroup.procs", O_WRONLY | O_CLOEXEC);
+	for (size_t i = 0; i < n; i++) {
+		if (ret[i] >= 0)
+			continue;
+		while (n-- > 0)
+			close_fdp(&ret[n]);
+		return -EMFILE;
+	}
+	return (int)n;
+}
+
 int cgroup_join(const int *fds, size_t n, struct err *err)
 {
 	for (size_t i = 0; i < n; i++) {

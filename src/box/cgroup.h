@@ -71,6 +71,10 @@ int cgroup_clone_fd(const struct cgroup *cg);
 /* What the child must hand to cgroup_join(), possibly nothing; some may be -1. Borrowed. */
 size_t cgroup_join_fds(const struct cgroup *cg, const int **ret);
 
+/* The same for a process that is not ours to clone, on every kind of host: descriptors of the
+ * caller's own, of which there are at most `max`. -EMFILE when these are too few. */
+int cgroup_open_entrances(const struct cgroup *cg, int *ret, size_t max);
+
 /* In the child, single-threaded still: enter the groups behind `fds` and close
  * these. Needs no privilege, since the kernel asks for that of who opened them;
  * allocates nothing. 0 or a negative errno. */

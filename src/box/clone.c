@@ -9,7 +9,9 @@
 pid_t clone_process(uint64_t flags, int cgroup_fd, int *ret_pid_fd)
 {
 	int pid_fd = -1;
-	struct clone_args args = { .flags = flags, .exit_signal = SIGCHLD };
+	/* A sibling has the signal that we have. */
+	struct clone_args args = { .flags = flags,
+		.exit_signal = flags & CLONE_PARENT ? 0 : SIGCHLD };
 
 	if (ret_pid_fd) {
 		args.flags |= CLONE_PIDFD;

@@ -85,7 +85,7 @@ static bool set_rlimits(const struct limits *l)
 
 /* By system call: the C library keeps two signals to itself and does not let us at
  * them, but who started us may have them ignored, as make does. */
-static void reset_signals(void)
+void guest_reset_signals(void)
 {
 	static const struct {
 		void *handler;
@@ -111,6 +111,30 @@ static bool set_descriptors(const struct guest_fds *f)
 	return dup2(f->in, 0) == 0 && dup2(f->out, 1) == 1 && dup2(f->err, 2) == 2;
 }
 
+/* All but the first three and `keep_fd`, which is none of these. */
+static bool close_others(int keep_fd)
+{
+	unsigned keep = keep_fd < 0 ? ~0u : (unsigned)keep_fd;
+
+	if (keep > 3 && syscall(SYS_close_range, 3u, keep == ~0u ? keep : keep - 1, 0u) < 0)
+		return false;
+	return keep == ~0u || syscall(SYS_close_range, keep + 1, ~0u, 0u) == 0;
+}
+
+const char *guest_settle(const struct spec *spec, const struct guest_fds *fds, int keep_fd)
+{
+	if (setsid() < 0)
+		return "start a session";
+	if (!set_descriptors(fds))
+		return "set up stdin, stdout and stderr";
+	if (!close_others(keep_fd))
+		return "close descriptors";
+	if (chdir(spec->cwd) < 0)
+		return "enter the working directory";
+	(void)umask(022);
+	return set_rlimits(&spec->limits) ? NULL : "set limits";
+}
+
 static int fail(struct start *s, const char *what)
 {
 	s->error = errno ? errno : EIO;
@@ -123,19 +147,11 @@ static int fail(struct start *s, const char *what)
 static int guest_main(void *arg)
 {
 	struct start *s = arg;
+	const char *failed = guest_settle(s->spec, s->fds, -1);
 
-	if (setsid() < 0)
-		return fail(s, "start a session");
-	if (!set_descriptors(s->fds))
-		return fail(s, "set up stdin, stdout and stderr");
-	if (syscall(SYS_close_range, 3u, ~0u, 0u) < 0)
-		return fail(s, "close descriptors");
-	if (chdir(s->spec->cwd) < 0)
-		return fail(s, "enter the working directory");
-	reset_signals();
-	(void)umask(022);
-	if (!set_rlimits(&s->spec->limits))
-		return fail(s, "set limits");
+	if (failed)
+		return fail(s, failed);
+	guest_reset_signals();
 	int error = ENOENT;
 	for (size_t i = 0; s->paths[i]; i++) {
 		(void)execve(s->paths[i], s->spec->argv, s->spec->env);
@@ -152,7 +168,7 @@ static int guest_main(void *arg)
 	return fail(s, "execute");
 }
 
-static const char *find_env(const struct spec *spec, const char *name)
+const char *guest_find_variable(const struct spec *spec, const char *name)
 {
 	for (size_t i = 0; spec->env[i]; i++) {
 		const char *value = str_after(spec->env[i], name);
@@ -175,7 +191,7 @@ static void free_paths(char ***paths)
 static char **list_candidates(const struct spec *spec)
 {
 	const char *program = spec->argv[0];
-	const char *path = find_env(spec, "PATH");
+	const char *path = guest_find_variable(spec, "PATH");
 	size_t n = 2;
 
 	if (!path)
@@ -200,6 +216,17 @@ static char **list_candidates(const struct spec *spec)
 			break;
 	}
 	return list;
+}
+
+bool guest_find_program(const struct spec *spec, char *buf, size_t size)
+{
+	CLEANUP(free_paths) char **paths = list_candidates(spec);
+
+	for (size_t i = 0; paths[i]; i++) {
+		if (access(paths[i], X_OK) == 0)
+			return (size_t)snprintf(buf, size, "%s", paths[i]) < size;
+	}
+	return false;
 }
 
 static int explain(const struct start *s, struct err *err)

@@ -1,6 +1,8 @@
 /* Starting the guest program: the last things that are its own and not its
  * box's, then execve. */
 #pragma once
+#include <stdbool.h>
+#include <stddef.h>
 #include <sys/types.h>
 
 struct err;
@@ -16,3 +18,19 @@ struct guest_fds {
 /* Start it and return its pid once it executes, or a negative errno when it can
  * not be executed, with the sentence in `err`. Blocks until that is known. */
 pid_t guest_start(const struct spec *spec, const struct guest_fds *fds, struct err *err);
+
+/* The parts of it, for who has another way to become the guest.
+ *
+ * In the new process: its session, descriptors, directory and limits. NULL, or what failed with
+ * errno. `keep_fd` (-1 for none) is closed by the caller instead. Does not allocate. */
+const char *guest_settle(const struct spec *spec, const struct guest_fds *fds, int keep_fd);
+
+/* Every signal as a new program has it. */
+void guest_reset_signals(void);
+
+/* The value of an environment variable of the guest; NULL when it has none. */
+const char *guest_find_variable(const struct spec *spec, const char *name);
+
+/* The file that would be executed, if it is there; false when there is none, or its path does
+ * not fit. */
+bool guest_find_program(const struct spec *spec, char *buf, size_t size);

@@ -188,12 +188,13 @@ static int run_steps(struct step_context *c, const struct step *steps, size_t n,
 	return 0;
 }
 
-static void report_running(uint64_t at)
+static void report_running(uint64_t at, bool is_clone)
 {
 	struct put p;
 
 	put_init(&p, 64);
 	put_u64(&p, at);
+	put_u8(&p, is_clone);
 	(void)frame_send(control_fd, MESSAGE_BOX_RUNNING, &p, NULL, 0);
 	put_fini(&p);
 }
@@ -209,12 +210,15 @@ static void start_guest(struct init *in)
 	};
 
 	uint64_t at = clock_monotonic_ns();
-	in->guest = guest_start(&in->spec, &fds, &err);
+	bool is_clone = false;
+	start_guest_fn *clone_guest = in->args->host->clone_guest;
+	in->guest = clone_guest ? clone_guest(&in->spec, &fds, &is_clone, &err)
+				: guest_start(&in->spec, &fds, &err);
 	if (in->guest < 0)
 		give_up(REASON_EXEC_FAILED, (int)in->guest, &err);
 	for (int i = CHANNEL_STDIN; i <= CHANNEL_TTY; i++)
 		close_fdp(&in->fds[i]);
-	report_running(at);
+	report_running(at, is_clone);
 }
 
 /* Collect every process that has ended; true once the guest is among them. */
@@ -496,7 +500,7 @@ void init_main(const struct init_args *args)
 	if (in.spec.deed == DEED_EXECUTE)
 		run_guest(&in);
 	else
-		report_running(in.ended_ns = clock_monotonic_ns());
+		report_running(in.ended_ns = clock_monotonic_ns(), false);
 	report_end(&in);
 	if (in.fds[CHANNEL_CAPTURE] >= 0 || in.fds[CHANNEL_LISTING] >= 0)
 		send_files_out(&in);

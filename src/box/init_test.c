@@ -44,7 +44,7 @@ static void open_box(struct play *p, const char *stage_dir)
 	memset(p, 0, sizeof(*p));
 	p->out_fd = p->files_fd = p->capture_fd = p->listing_fd = -1;
 	stage_host(&p->stage, stage_dir);
-	if (box_start(&p->stage.host, p->stage.root, NULL, 0x70001234, &p->box, &err) < 0)
+	if (box_start(&p->stage.host, &STAGE_ORDER(p->stage.root, 0x70001234), &p->box, &err) < 0)
 		child_fail(__FILE__, __LINE__, err.text);
 }
 

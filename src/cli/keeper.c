@@ -26,6 +26,10 @@ struct keeper_values {
 	bool respawn;
 };
 
+/* What makes an interpreter a template: carried by this program. */
+extern const char warm_library[];
+extern const size_t warm_library_size;
+
 #define NONE UINT64_MAX
 
 static const struct option_row options[] = {
@@ -66,6 +70,8 @@ static int run(const struct command *self, int argc, char **argv)
 			.listen_fd = v.listen_fd == NONE ? -1 : (int)v.listen_fd,
 			.lifeline_fd = v.lifeline_fd == NONE ? -1 : (int)v.lifeline_fd,
 			.ends_when_idle = v.ends_when_idle,
+			.warm_library = warm_library,
+			.warm_library_size = warm_library_size,
 		};
 		if (v.respawn && respawn_wait() == 0)
 			return 0; /* the guardian; its child goes on */

@@ -145,13 +145,15 @@ static void add_result(json_t *object, const struct belljar_result *r)
 {
 	enum reason reason = outcome_reason(r->outcome);
 	json_t *more = json_pack(
-		"{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:b}",
+		"{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:b}",
 		"phase", reason_phase(reason), "reason_code", reason_name(reason), "message",
 		sentence_json(r->message), "exit_code",
 		r->exit_code < 0 ? json_null() : json_integer(r->exit_code), "signal",
 		r->signal ? json_integer(r->signal) : json_null(), "created_at",
 		time_json(r->created_ns), "started_at", time_json(r->started_ns), "finished_at",
-		time_json(r->ended_ns), "resource_usage", usage_json(r), "image",
+		time_json(r->ended_ns), "started",
+		r->started_ns ? json_string(r->is_warm ? "warm" : "cold") : json_null(),
+		"resource_usage", usage_json(r), "image",
 		r->image[0] ? json_string(r->image) : json_null(), "enforced",
 		facets_json(r->enforced), "not_enforced",
 		facets_json(~r->enforced & ((UINT64_C(1) << BELLJAR_FACET_COUNT) - 1)),

@@ -184,6 +184,7 @@ char *run_usage_text(const struct run *run, uint64_t artifact_bytes, uint64_t n_
 	set(o, "stdout_truncated", json_integer(cut));
 	set(o, "artifact_files_skipped", json_integer((json_int_t)n_skipped));
 	set(o, "limits", limits_json(&run->policy));
+	set(o, "started", r->started_ns ? json_string(r->is_warm ? "warm" : "cold") : json_null());
 	set(o, "enforced", run_json_facets(r->enforced));
 	set(o, "not_enforced", run_json_facets(r->enforced ? FACET_ALL & ~r->enforced : 0));
 	return json_canonical(o);

@@ -183,10 +183,16 @@ static void on_down(void *ctx)
 
 static void open_runtime(struct service *s)
 {
-	struct runtime_options options = { .root = s->root };
+	const struct settings *c = s->settings;
+	struct runtime_options options = {
+		.root = s->root,
+		.warm = { .warmth = c->warm, .memory_bytes = c->warm_memory_mb << 20 },
+	};
 	struct runtime_listener listener = { .up = on_up, .down = on_down, .ctx = s };
 	struct err err = { 0 };
 
+	(void)snprintf(options.warm.imports, sizeof(options.warm.imports), "%s",
+		c->warm_imports ? c->warm_imports : "");
 	if (s->runtime->open(s->loop, &options, &listener, &s->host, &err) < 0)
 		(void)log_error(err.code, "cannot open the runtime: %s", err.text);
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/cleanup.h"
+#include "ipc/warm.h"
 
 struct err;
 
@@ -131,6 +132,11 @@ struct settings {
 	uint64_t mcp_max_read_bytes;   /* SANDBOX_MCP_MAX_READ_BYTES 5 MiB */
 	uint64_t mcp_max_sessions;     /* SANDBOX_MCP_MAX_SESSIONS_PER_USER 64 */
 	uint64_t mcp_session_ttl_sec;  /* SANDBOX_MCP_SESSION_TTL_SEC 3600 */
+
+	/* warm boxes */
+	enum warmth warm;        /* SANDBOX_WARM=off|boxes|languages */
+	char *warm_imports;      /* SANDBOX_WARM_IMPORTS; NULL for none */
+	uint64_t warm_memory_mb; /* SANDBOX_WARM_MEMORY_MB 256 */
 
 	/* store, audit, sweeps, git */
 	enum store_kind store;    /* SANDBOX_STORE_BACKEND memory|sqlite; here sqlite by default */

@@ -17,6 +17,7 @@
 #include "core/settings.h"
 #include "core/settings_table.h"
 #include "ipc/spec.h"
+#include "ipc/warm.h"
 
 /* The shipped profile, carried by the program (see meson.build). */
 extern const char settings_profile[];
@@ -98,6 +99,11 @@ int setting_check_scheme(const char *text, struct err *err)
 			return 0;
 	}
 	return err_set(err, -EINVAL, "schemes are https, http, ssh, git and file");
+}
+
+int setting_check_imports(const char *text, struct err *err)
+{
+	return warm_check_imports(text, err);
 }
 
 /* Names of hosts, users and profiles: nothing that could end a header or an option. */

@@ -14,6 +14,7 @@ static const char *const networks[] = { "deny_all", "allowlist", NULL };
 static const char *const allow_block[] = { "allow", "block", NULL };
 static const char *const stores[] = { "memory", "sqlite", NULL };
 static const char *const syncs[] = { "normal", "full", NULL };
+static const char *const warmths[] = { "off", "boxes", "languages", NULL }; /* enum warmth */
 
 const char *const setting_group_titles[GROUP_COUNT] = {
 	[GROUP_LISTEN] = "Where it listens and lives",
@@ -23,6 +24,7 @@ const char *const setting_group_titles[GROUP_COUNT] = {
 	[GROUP_STREAM] = "Streams",
 	[GROUP_FATHOM] = "The Fathom door",
 	[GROUP_MCP] = "The MCP door",
+	[GROUP_WARM] = "Warm boxes",
 	[GROUP_STORE] = "Store, audit, sweeps and git",
 };
 
@@ -262,6 +264,15 @@ const struct setting_row setting_rows[] = {
 	{ GROUP_MCP, "SANDBOX_MCP_SESSION_TTL_SEC", SETTING_NUMBER, AT(mcp_session_ttl_sec), "3600",
 		1, 30 * DAY,
 		.help = "Seconds after which a client that says nothing is forgotten." },
+	{ GROUP_WARM, "SANDBOX_WARM", SETTING_CHOICE, AT(warm), "languages", .words = warmths,
+		.help = "What is made ahead of the runs: nothing, boxes, or boxes with a Python "
+			"that is loaded already, too." },
+	{ GROUP_WARM, "SANDBOX_WARM_IMPORTS", SETTING_TEXT, AT(warm_imports),
+		.check = setting_check_imports,
+		.help = "Modules that a warm Python has imported, such as `numpy,pandas`; those "
+			"which can not be imported are left out." },
+	{ GROUP_WARM, "SANDBOX_WARM_MEMORY_MB", SETTING_MB, AT(warm_memory_mb), "256", 0, MB_MAX,
+		.help = "Memory that all which wait may take; the next ones are then not made." },
 	{ GROUP_STORE, "SANDBOX_STORE_BACKEND", SETTING_CHOICE, AT(store), "sqlite",
 		.words = stores,
 		.help = "Where runs, sessions and quotas are kept; memory forgets them." },

@@ -30,6 +30,7 @@ enum setting_group {
 	GROUP_STREAM,
 	GROUP_FATHOM,
 	GROUP_MCP,
+	GROUP_WARM,
 	GROUP_STORE,
 	GROUP_COUNT,
 };
@@ -85,6 +86,7 @@ int setting_check_version(const char *text, struct err *err);
 int setting_check_facet(const char *text, struct err *err);
 int setting_check_scheme(const char *text, struct err *err);
 int setting_check_name(const char *text, struct err *err);
+int setting_check_imports(const char *text, struct err *err);
 
 /* What rows alone can not say: settings that need or exclude one another, and those that
  * are made from others. */

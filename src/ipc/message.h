@@ -3,7 +3,7 @@
  * MESSAGE_VERSION, and a peer of another version is turned away. */
 #pragma once
 
-#define MESSAGE_VERSION 5
+#define MESSAGE_VERSION 6
 
 /* The name of a keeper, new with each: 64 random bits in hexadecimal. */
 #define KEEPER_ID_SIZE 16
@@ -21,6 +21,7 @@ enum message {
 	MESSAGE_MAKE_WORKSPACE = 9,   /* workspace id, u64 bytes */
 	MESSAGE_DROP_WORKSPACE = 10,  /* workspace id */
 	MESSAGE_LIST_WORKSPACES = 11, /* - */
+	MESSAGE_WARM = 12,            /* warm: what to make ahead from now on */
 
 	/* keeper -> client */
 	MESSAGE_WELCOME = 20,    /* u64 facets, text: which keeper this is */
@@ -41,11 +42,23 @@ enum message {
 
 	/* init of a box -> keeper */
 	MESSAGE_BOX_TTY = 60,      /* -, with the master of the terminal */
-	MESSAGE_BOX_RUNNING = 61,  /* u64 when, CLOCK_MONOTONIC */
+	MESSAGE_BOX_RUNNING = 61,  /* u64 when, CLOCK_MONOTONIC, u8: a clone of a template */
 	MESSAGE_BOX_EXITED = 62,   /* u64 when, u32 wait status, u64 cpu_us, peak, files, pids */
 	MESSAGE_BOX_FAILED = 63,   /* u32 reason, u32 errno, text */
 	MESSAGE_BOX_CAPTURED = 64, /* u64 bytes, text: what went wrong; all was sent */
 	MESSAGE_BOX_ASKS = 65,     /* -: the mount of its workspace did not come along */
+
+	/* keeper -> template */
+	MESSAGE_TEMPLATE_SETUP = 80, /* u8 privileged, u32 Landlock's version, text: imports,
+					u64 n, then n times u64: the filter; with the
+					mounts that its boxes begin with */
+	MESSAGE_TEMPLATE_MAKE = 81,  /* u32 uid, with the entrances of its cgroup */
+	MESSAGE_TEMPLATE_NET = 82,   /* -, with a network nobody is in any more */
+
+	/* template -> keeper */
+	MESSAGE_TEMPLATE_READY = 90,  /* text: what could not be imported */
+	MESSAGE_TEMPLATE_BOX = 91,    /* text: nothing, with its control socket, pidfd, network */
+	MESSAGE_TEMPLATE_FAILED = 92, /* text: why there is no box, or no template */
 };
 
 /* The channels of a run. A STARTED message carries one descriptor for each bit

@@ -50,6 +50,7 @@ void result_put(const struct result *r, struct put *p)
 	put_u64(p, r->usage.pids);
 	put_u64(p, r->usage.open_files);
 	put_u64(p, r->usage.captured_bytes);
+	put_u8(p, r->is_warm);
 	put_str(p, r->message);
 }
 
@@ -76,5 +77,6 @@ void result_get(struct result *r, struct cur *c)
 	r->usage.pids = cur_u64(c);
 	r->usage.open_files = cur_u64(c);
 	r->usage.captured_bytes = cur_u64(c);
+	r->is_warm = cur_u8(c);
 	cur_str_into(c, r->message, sizeof(r->message));
 }

@@ -50,6 +50,7 @@ struct result {
 	uint64_t ended_ns;
 	uint64_t enforced; /* mask of facets */
 	struct usage usage;
+	bool is_warm;      /* what could be made ahead for it had been */
 	char message[256]; /* one clause that says what happened */
 };
 

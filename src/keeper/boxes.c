@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -20,10 +21,6 @@
 #include "box/net.h"
 #include "box/root.h"
 #include "keeper/keeper_private.h"
-
-/* Host uids for boxes: above what any system hands out, below 2^31. */
-#define UID_FIRST 0x70000000u
-#define UID_MASK  0x0fffffffu
 
 static bool list_has_uid(const struct boxed *list, uid_t uid)
 {
@@ -52,9 +49,10 @@ uid_t boxes_choose_uid(const struct keeper *k)
 	do {
 		if (getrandom(&bits, sizeof(bits), 0) != (ssize_t)sizeof(bits))
 			abort();
-		bits = UID_FIRST + (bits & UID_MASK);
-	} while (list_has_uid(k->ready, bits) || list_has_uid(k->busy, bits) ||
-		 list_has_uid(k->retired, bits) || workspace_has_uid(k->workspaces, bits));
+		bits = BOX_UID_FIRST + bits % BOX_UID_COUNT;
+	} while (list_has_uid(k->ready, bits) || list_has_uid(k->warm_boxes, bits) ||
+		 list_has_uid(k->busy, bits) || list_has_uid(k->retired, bits) ||
+		 workspace_has_uid(k->workspaces, bits));
 	return bits;
 }
 
@@ -94,6 +92,17 @@ static int make_group(
 	return r < 0 ? r : cgroup_set_limits(b->cgroup, &b->limits, err);
 }
 
+static int start_box(struct keeper *k, struct boxed *b, uid_t uid, struct err *err)
+{
+	struct box_order order = { .root = b->root, .cgroup_fd = -1, .uid = uid };
+
+	if (b->cgroup) {
+		order.cgroup_fd = cgroup_clone_fd(b->cgroup);
+		order.n_join_fds = cgroup_join_fds(b->cgroup, &order.join_fds);
+	}
+	return box_start(&k->host, &order, &b->box, err);
+}
+
 static int make_box(struct keeper *k, const struct root *root, const struct limits *limits,
 	uid_t uid, struct boxed **ret, struct err *err)
 {
@@ -103,7 +112,7 @@ static int make_box(struct keeper *k, const struct root *root, const struct limi
 	b->box = (struct box){ .pid_fd = -1, .control_fd = -1, .net_fd = -1 };
 	int r = make_group(k, limits, b, err);
 	if (r == 0)
-		r = box_start(&k->host, root, b->cgroup, uid, &b->box, err);
+		r = start_box(k, b, uid, err);
 	if (r < 0) {
 		boxes_retire(k, b);
 		return r;
@@ -113,16 +122,18 @@ static int make_box(struct keeper *k, const struct root *root, const struct limi
 	return 0;
 }
 
-static struct boxed *take_ready(struct keeper *k, const struct root *root)
+static struct boxed *take_ready(
+	struct keeper *k, struct boxed **list, size_t *n, const struct root *root)
 {
-	for (struct boxed *b = k->ready, *next; b; b = next) {
+	for (struct boxed *b = *list, *next; b; b = next) {
 		next = b->next;
 		bool dead = box_reap(&b->box);
 
 		if (b->root != root && !dead)
 			continue;
-		unlink_from(&k->ready, b);
-		k->n_ready--;
+		unlink_from(list, b);
+		--*n;
+		b->is_ahead = true;
 		if (!dead)
 			return b;
 		boxes_retire(k, b); /* somebody killed it while it waited */
@@ -136,16 +147,42 @@ static bool limits_differ(const struct limits *a, const struct limits *b)
 	       a->pids != b->pids;
 }
 
-int boxes_take(struct keeper *k, const struct root *root, const struct limits *limits, uid_t uid,
+bool boxes_is_python(const struct spec *s)
+{
+	const char *name = strrchr(s->argv[0], '/');
+
+	return s->deed == DEED_EXECUTE && !s->tty && streq(s->image, "host") &&
+	       str_after(name ? name + 1 : s->argv[0], "python");
+}
+
+/* The box looks closer, and executes what is not for a clone. */
+static bool may_be_clone(const struct spec *s)
+{
+	return boxes_is_python(s) && s->argv[1] &&
+	       (s->argv[1][0] != '-' || streq(s->argv[1], "-c"));
+}
+
+static struct boxed *take_any_ready(
+	struct keeper *k, const struct root *root, const struct spec *spec)
+{
+	struct boxed *b = NULL;
+
+	if (may_be_clone(spec))
+		b = take_ready(k, &k->warm_boxes, &k->n_warm_boxes, root);
+	return b ? b : take_ready(k, &k->ready, &k->n_ready, root);
+}
+
+int boxes_take(struct keeper *k, const struct root *root, const struct spec *spec, uid_t uid,
 	struct boxed **ret, struct err *err)
 {
+	const struct limits *limits = &spec->limits;
 	/* One that was made ahead has a user of its own. */
 	bool any = uid == BOX_ANY_UID || !k->host.privileged;
-	struct boxed *b = any ? take_ready(k, root) : NULL;
+	struct boxed *b = any ? take_any_ready(k, root, spec) : NULL;
 	int r = b ? 0 : make_box(k, root, limits, any ? boxes_choose_uid(k) : uid, &b, err);
 
 	/* Who ran two will run more. */
-	k->makes_ready = k->makes_ready || k->favourite == root;
+	k->makes_ready = k->warm.warmth != WARM_OFF && (k->makes_ready || k->favourite == root);
 	k->favourite = root;
 	if (r < 0)
 		return r;
@@ -180,7 +217,9 @@ void boxes_retire(struct keeper *k, struct boxed *b)
 
 static void free_boxed(struct keeper *k, struct boxed *b)
 {
-	if (b->box.pid == 0 && b->box.net_fd >= 0)
+	if (b->box.pid == 0 && b->box.net_fd >= 0 && b->template_id)
+		templates_give_net(k, b->template_id, take_fd(&b->box.net_fd));
+	else if (b->box.pid == 0 && b->box.net_fd >= 0)
 		nets_give(k->host.nets, take_fd(&b->box.net_fd));
 	box_fini(&b->box);
 	cgroup_free(b->cgroup);
@@ -235,16 +274,60 @@ static void make_ready(struct keeper *k)
 	k->favourite = NULL; /* the next run tries again, and says so */
 }
 
+void boxes_set_warm(struct keeper *k, const struct warm *warm)
+{
+	bool is_other = !streq(k->warm.imports, warm->imports);
+
+	k->warm = *warm;
+	if (is_other || warm->warmth != WARM_LANGUAGES)
+		templates_dismiss(k);
+	if (warm->warmth == WARM_OFF)
+		boxes_forget_root(k, k->favourite);
+	/* Who asks for it is about to use it. */
+	k->makes_ready = warm->warmth != WARM_OFF;
+}
+
+void boxes_add_warm(struct keeper *k, struct boxed *b)
+{
+	push(&k->warm_boxes, b);
+	k->n_warm_boxes++;
+}
+
+static bool wants_warm(const struct keeper *k)
+{
+	return k->warm.warmth == WARM_LANGUAGES && k->favourite && templates_ready(k) &&
+	       !k->stopping && k->n_warm_boxes + templates_asked(k) < READY_BOXES_MAX;
+}
+
+/* The template does it while we go on. */
+static void make_warm(struct keeper *k)
+{
+	struct err err = { 0 };
+	struct boxed *b = xnew(struct boxed);
+
+	b->root = k->favourite;
+	b->box = (struct box){ .pid_fd = -1, .control_fd = -1, .net_fd = -1 };
+	int r = make_group(k, &k->favourite_limits, b, &err);
+	if (r == 0)
+		r = templates_ask(k, b, boxes_choose_uid(k));
+	if (r < 0)
+		boxes_retire(k, b);
+}
+
 /* Making one takes a while, in which nobody is served. So the last one is replaced
  * at once, since the next run would have to wait for it anyway; others when it has
  * been quiet for a moment. */
 bool boxes_tend(struct keeper *k, bool quiet)
 {
-	if (wants_ready(k) && (quiet || k->n_ready == 0))
+	if (k->favourite && k->warm.warmth == WARM_LANGUAGES)
+		templates_tend(k, k->favourite);
+	if (wants_warm(k))
+		make_warm(k);
+	else if (wants_ready(k) && (quiet || k->n_ready == 0))
 		make_ready(k);
 	else if (quiet)
 		(void)bury_retired(k);
-	return wants_ready(k) || k->n_retired > 0;
+	return wants_ready(k) || wants_warm(k) || k->n_retired > 0;
 }
 
 void boxes_relieve(struct keeper *k)
@@ -262,16 +345,22 @@ bool boxes_use_root(const struct keeper *k, const struct root *root)
 	return false;
 }
 
-void boxes_forget_root(struct keeper *k, const struct root *root)
+static void forget_ready(struct keeper *k, struct boxed **list, size_t *n, const struct root *root)
 {
-	for (struct boxed *b = k->ready, *next; b; b = next) {
+	for (struct boxed *b = *list, *next; b; b = next) {
 		next = b->next;
 		if (b->root != root)
 			continue;
-		unlink_from(&k->ready, b);
-		k->n_ready--;
+		unlink_from(list, b);
+		--*n;
 		boxes_retire(k, b);
 	}
+}
+
+void boxes_forget_root(struct keeper *k, const struct root *root)
+{
+	forget_ready(k, &k->ready, &k->n_ready, root);
+	forget_ready(k, &k->warm_boxes, &k->n_warm_boxes, root);
 	if (k->favourite == root)
 		k->favourite = NULL;
 }
@@ -280,9 +369,10 @@ void boxes_fini(struct keeper *k)
 {
 	struct boxed *b;
 
-	while ((b = pop(&k->ready)))
+	while ((b = pop(&k->ready)) || (b = pop(&k->warm_boxes)))
 		boxes_retire(k, b);
-	k->n_ready = 0;
+	k->n_ready = k->n_warm_boxes = 0;
+	templates_fini(k);
 	/* All are dying; the kernel needs a moment to let go of their groups. */
 	for (int i = 0; i < 400 && bury_retired(k); i++)
 		(void)usleep(i < 20 ? 500 : 5000);

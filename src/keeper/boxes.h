@@ -5,6 +5,7 @@
 
 #include "box/box.h"
 #include "ipc/spec.h"
+#include "ipc/warm.h"
 
 struct cgroup;
 struct err;
@@ -24,13 +25,24 @@ struct boxed {
 	struct cgroup *cgroup;
 	struct limits limits; /* those its cgroup was made with */
 	const struct root *root;
+	uint64_t template_id; /* it is a clone of that one; 0 for none */
+	bool is_ahead;        /* it was there before its run */
 };
 
-/* A box on `root` held to `limits`, of the host user `uid`, or of a fresh one if that is
+/* A box on `root` for `spec`, of the host user `uid`, or of a fresh one if that is
  * BOX_ANY_UID; give it to boxes_retire() afterwards. */
 #define BOX_ANY_UID ((uid_t)-1)
-int boxes_take(struct keeper *k, const struct root *root, const struct limits *limits, uid_t uid,
+int boxes_take(struct keeper *k, const struct root *root, const struct spec *spec, uid_t uid,
 	struct boxed **ret, struct err *err);
+
+/* Whether it asks for Python, of which there is a template. */
+bool boxes_is_python(const struct spec *s);
+
+/* What to make ahead from now on. */
+void boxes_set_warm(struct keeper *k, const struct warm *warm);
+
+/* A template made this one. */
+void boxes_add_warm(struct keeper *k, struct boxed *b);
 
 /* A host user for boxes whom no other box has; ourselves when we can not choose. */
 uid_t boxes_choose_uid(const struct keeper *k);

@@ -16,7 +16,13 @@ static void open_keeper(struct keeper *k, const char *dir, struct root **ret)
 	struct spec standard;
 
 	spec_init(&standard);
-	*k = (struct keeper){ .root_fd = -1, .images_fd = -1, .lock_fd = -1 };
+	*k = (struct keeper){
+		.root_fd = -1,
+		.images_fd = -1,
+		.lock_fd = -1,
+		.library_fd = -1,
+		.warm = { .warmth = WARM_BOXES },
+	};
 	k->favourite_limits = standard.limits;
 	k->host.home_ns_fd = -1;
 	if (state_open(k, dir, &err) < 0)
@@ -43,10 +49,12 @@ static void close_keeper(struct keeper *k)
 
 static struct boxed *take(struct keeper *k, const struct root *root, const struct limits *limits)
 {
+	char *argv[] = { (char *)"true", NULL };
+	struct spec spec = { .image = "host", .argv = argv, .limits = *limits };
 	struct err err = { 0 };
 	struct boxed *b = NULL;
 
-	if (boxes_take(k, root, limits, BOX_ANY_UID, &b, &err) < 0)
+	if (boxes_take(k, root, &spec, BOX_ANY_UID, &b, &err) < 0)
 		child_fail(__FILE__, __LINE__, err.text);
 	return b;
 }

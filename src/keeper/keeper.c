@@ -354,6 +354,10 @@ int keeper_serve(const struct keeper_options *options, struct err *err)
 		.signals = { .fd = -1, .on_event = on_signal },
 		.lifeline = { .fd = -1, .on_event = on_lifeline },
 		.host = { .home_ns_fd = -1 },
+		.warm = { .warmth = WARM_BOXES },
+		.warm_library = options->warm_library,
+		.warm_library_size = options->warm_library_size,
+		.library_fd = -1,
 	};
 
 	/* Started through /proc/self/exe, it would be called "exe". */

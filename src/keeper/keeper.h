@@ -10,12 +10,14 @@
 struct err;
 
 struct keeper_options {
-	const char *root;    /* the state directory; NULL for the usual one */
-	const char *profile; /* a seccomp profile file; NULL for ours */
-	uid_t uid;           /* who may connect, besides root to a keeper of root's */
-	int listen_fd;       /* a listening socket to serve; -1: <root>/keeper.sock */
-	int lifeline_fd;     /* end when the other end of this pipe does; -1: never */
-	bool ends_when_idle; /* end when nobody needs it for a while, see keeper.c */
+	const char *root;         /* the state directory; NULL for the usual one */
+	const char *profile;      /* a seccomp profile file; NULL for ours */
+	uid_t uid;                /* who may connect, besides root to a keeper of root's */
+	int listen_fd;            /* a listening socket to serve; -1: <root>/keeper.sock */
+	int lifeline_fd;          /* end when the other end of this pipe does; -1: never */
+	bool ends_when_idle;      /* end when nobody needs it for a while, see keeper.c */
+	const void *warm_library; /* what makes an interpreter a template, see warm/template.h */
+	size_t warm_library_size;
 };
 
 /* Serve until told to stop by SIGTERM or SIGINT, or until the lifeline

@@ -66,6 +66,7 @@ struct ward {
 	char id[RUN_ID_SIZE + 1];
 	struct limits limits;
 	bool lingers;
+	bool is_python;              /* of which there may be a template */
 	bool captures;               /* files, or their names: init says when all were sent */
 	struct workspace *workspace; /* one that outlives it; NULL: its own */
 	int workspace_fd;            /* its mount, if init is still to ask for it; else -1 */
@@ -99,6 +100,8 @@ struct workspace {
 	uid_t uid;   /* of its boxes; BOX_ANY_UID: each gets a mount for the user it has */
 	uint64_t bytes;
 };
+
+struct template;
 
 struct keeper {
 	struct box_host host;
@@ -141,6 +144,17 @@ struct keeper {
 	const struct root *favourite;   /* what to make ahead; NULL for nothing */
 	struct limits favourite_limits; /* those of the last run: the next often has the same */
 	uint64_t n_groups;
+
+	struct warm warm;
+	const void *warm_library;
+	size_t warm_library_size;
+	struct template *templates; /* that which serves comes first */
+	uint64_t n_templates;
+	int library_fd; /* -1 until the first is started */
+	uint64_t template_retry_ms;
+	uint64_t template_not_before_ns; /* CLOCK_MONOTONIC */
+	struct boxed *warm_boxes;        /* made ahead, clones of a template */
+	size_t n_warm_boxes;
 
 	struct workspace_home workspace_home; /* of the workspaces below */
 	struct workspace *workspaces;
@@ -202,6 +216,24 @@ int workspaces_open(struct keeper *k, struct workspace *w, const struct spec *sp
 	struct err *err);
 /* The box is done with it (NULL: with none), and it has its proper size again. */
 void workspaces_settle(struct keeper *k, struct workspace *w, uint64_t bytes);
+
+/* templates.c */
+
+/* How many boxes are made of one, and for how long it serves. */
+#define TEMPLATE_BOXES_MAX 4096u
+#define TEMPLATE_AGE_MS    UINT64_C(600000)
+
+/* Have one on `root`, and be rid of those that are done with. */
+void templates_tend(struct keeper *k, const struct root *root);
+bool templates_ready(const struct keeper *k);
+size_t templates_asked(const struct keeper *k); /* boxes that are to come */
+/* Ask for a box of the user `uid`; it is boxes_add_warm()ed when it is there. */
+int templates_ask(struct keeper *k, struct boxed *b, uid_t uid);
+/* A network that nobody is in any more, of a box of template `id`. Takes the descriptor. */
+void templates_give_net(struct keeper *k, uint64_t id, int fd);
+/* That which serves is not wanted any more. */
+void templates_dismiss(struct keeper *k);
+void templates_fini(struct keeper *k);
 
 /* images.c */
 int images_find_root(struct keeper *k, const char *image, struct root **ret, struct err *err);

@@ -248,6 +248,19 @@ static int handle_list_workspaces(struct keeper *k, struct peer *p, struct cur *
 	return 0;
 }
 
+/* Who serves many decides what is worth having ready. */
+static int handle_warm(struct keeper *k, struct peer *p, struct cur *c)
+{
+	struct warm w;
+
+	(void)p;
+	warm_get(&w, c);
+	if (cur_end(c) < 0)
+		return -EBADMSG;
+	boxes_set_warm(k, &w);
+	return 0;
+}
+
 static const struct rule {
 	const char *name;
 	unsigned phases; /* when a peer may send it */
@@ -263,6 +276,7 @@ static const struct rule {
 	[MESSAGE_CLOSE_STDIN] = { "close_stdin", PEER_READY, handle_close_stdin },
 	[MESSAGE_MAKE_WORKSPACE] = { "make_workspace", PEER_READY, handle_make_workspace },
 	[MESSAGE_DROP_WORKSPACE] = { "drop_workspace", PEER_READY, handle_drop_workspace },
+	[MESSAGE_WARM] = { "warm", PEER_READY, handle_warm },
 	[MESSAGE_LIST_WORKSPACES] = { "list_workspaces", PEER_READY, handle_list_workspaces },
 };
 

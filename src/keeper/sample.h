@@ -63,6 +63,8 @@ static inline void sample_open(struct sample *s, uid_t uid)
 			.root_fd = -1,
 			.images_fd = -1,
 			.lock_fd = -1,
+			.library_fd = -1,
+			.warm = { .warmth = WARM_BOXES },
 			.listen = { .fd = -1 },
 			.signals = { .fd = -1 },
 			.lifeline = { .fd = -1 },

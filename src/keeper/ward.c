@@ -230,6 +230,7 @@ static struct ward *new_run(struct keeper *k, struct peer *p, const struct spec 
 	memcpy(r->id, spec->id, sizeof(r->id));
 	r->limits = spec->limits;
 	r->lingers = spec->lingers;
+	r->is_python = boxes_is_python(spec);
 	r->captures = (spec->globs && spec->globs[0]) || spec->lists;
 	r->state = RUN_STARTING;
 	ward_hear_prepare(r);
@@ -273,7 +274,7 @@ static int start_box(struct keeper *k, struct ward *r, const struct root *root,
 {
 	uid_t uid = r->workspace ? r->workspace->uid : BOX_ANY_UID;
 	AUTO_FD workspace_fd = -1;
-	int result = boxes_take(k, root, &spec->limits, uid, &r->boxed, err);
+	int result = boxes_take(k, root, spec, uid, &r->boxed, err);
 
 	if (result == 0 && r->workspace)
 		result = open_workspace(k, r, spec, &workspace_fd, err);

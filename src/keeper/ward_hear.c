@@ -28,10 +28,13 @@ static uint64_t plausible_ns(uint64_t ns, uint64_t not_before)
 static int on_box_running(struct keeper *k, struct ward *r, struct cur *c, int *fds)
 {
 	uint64_t at = cur_u64(c);
+	bool is_clone = cur_u8(c);
 
 	(void)fds;
 	if (cur_end(c) < 0)
 		return -EBADMSG;
+	r->result.is_warm = r->boxed->is_ahead &&
+			    (is_clone || !r->is_python || k->warm.warmth != WARM_LANGUAGES);
 	r->started_mono_ns = plausible_ns(at, 0);
 	r->result.started_ns = clock_realtime_ns() - (clock_monotonic_ns() - r->started_mono_ns);
 	r->state = RUN_RUNNING;

@@ -125,6 +125,7 @@ static void tell_running(struct stage *t)
 
 	put_init(&p, 64);
 	put_u64(&p, clock_monotonic_ns());
+	put_u8(&p, 0);
 	tell(t, MESSAGE_BOX_RUNNING, &p);
 	expect(t->s.client_fd, MESSAGE_RUNNING, &c, &f);
 }
@@ -343,8 +344,8 @@ TEST(an_init_that_misbehaves_is_killed)
 		size_t n_fds;
 	} rows[] = {
 		{ MESSAGE_BOX_EXITED, 44, RUN_STARTING },
-		{ MESSAGE_BOX_RUNNING, 7, RUN_STARTING },
-		{ MESSAGE_BOX_RUNNING, 8, RUN_RUNNING },
+		{ MESSAGE_BOX_RUNNING, 8, RUN_STARTING },
+		{ MESSAGE_BOX_RUNNING, 9, RUN_RUNNING },
 		{ MESSAGE_BOX_FAILED, 12, RUN_STARTING }, /* success is no failure */
 		{ MESSAGE_BOX_FAILED, 12, RUN_RUNNING },
 		{ MESSAGE_BOX_TTY, 0, RUN_STARTING }, /* without a terminal */
@@ -355,7 +356,7 @@ TEST(an_init_that_misbehaves_is_killed)
 		{ MESSAGE_BOX_ASKS, 0, RUN_RUNNING },
 		{ MESSAGE_START, 0, RUN_RUNNING },
 		{ 12345, 0, RUN_RUNNING },
-		{ MESSAGE_BOX_RUNNING, 8, RUN_STARTING, 1 },
+		{ MESSAGE_BOX_RUNNING, 9, RUN_STARTING, 1 },
 		{ MESSAGE_BOX_TTY, 0, RUN_STARTING, 2 },
 	};
 	AUTO_FD null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -388,6 +389,7 @@ TEST(times_that_can_not_be_true_are_not_believed)
 	start(&t);
 	put_init(&p, 64);
 	put_u64(&p, UINT64_MAX);
+	put_u8(&p, 0);
 	tell(&t, MESSAGE_BOX_RUNNING, &p);
 	expect(t.s.client_fd, MESSAGE_RUNNING, &c, &f);
 	CHECK(t.run->started_mono_ns >= before && t.run->started_mono_ns <= clock_monotonic_ns());

@@ -33,6 +33,7 @@ static int native_open(uv_loop_t *loop, const struct runtime_options *options,
 	h->loop = loop;
 	h->listener = *listener;
 	h->root = xstrdup(options->root);
+	h->warm = options->warm;
 	h->fd = -1;
 	h->retry_ms = NATIVE_RETRY_MS;
 	h->unsent_end = &h->unsent;

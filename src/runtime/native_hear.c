@@ -99,6 +99,15 @@ void native_tell_lost(struct runtime_host *h)
 
 /* --- what the keeper says, by message --- */
 
+static int say_warm(struct runtime_host *h)
+{
+	struct put p;
+
+	put_init(&p, FRAME_SIZE_MAX);
+	warm_put(&h->warm, &p);
+	return native_say(h, MESSAGE_WARM, &p);
+}
+
 static int on_welcome(struct runtime_host *h, struct cur *c, struct frame *f)
 {
 	char before[sizeof(h->instance)];
@@ -113,7 +122,9 @@ static int on_welcome(struct runtime_host *h, struct cur *c, struct frame *f)
 	h->broken_ns = 0;
 	if (!streq(before, h->instance))
 		native_tell_lost(h);
-	int r = native_say_nothing(h, MESSAGE_LIST);
+	int r = say_warm(h);
+	if (r == 0)
+		r = native_say_nothing(h, MESSAGE_LIST);
 	return r < 0 ? r : native_say_nothing(h, MESSAGE_LIST_WORKSPACES);
 }
 

@@ -51,6 +51,7 @@ struct runtime_host {
 	uv_loop_t *loop;
 	struct runtime_listener listener;
 	char *root;
+	struct warm warm;
 	enum native_state state;
 	int fd;
 	uv_poll_t *poll; /* exists while there is a connection */

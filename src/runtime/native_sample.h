@@ -188,6 +188,7 @@ static inline void greet(struct stage *s, const char *run, const char *workspace
 	take_connection(s);
 	expect(s, MESSAGE_HELLO, NULL, 0);
 	send_welcome(s, s->instance);
+	expect(s, MESSAGE_WARM, NULL, 0);
 	expect(s, MESSAGE_LIST, NULL, 0);
 	expect(s, MESSAGE_LIST_WORKSPACES, NULL, 0);
 	CHECK(!runtime_native.is_up(s->host));

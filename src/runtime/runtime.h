@@ -21,6 +21,7 @@
 #include "ipc/message.h"
 #include "ipc/result.h"
 #include "ipc/spec.h"
+#include "ipc/warm.h"
 
 struct err;
 struct job;
@@ -50,6 +51,7 @@ struct runtime_listener {
 
 struct runtime_options {
 	const char *root; /* the state directory */
+	struct warm warm; /* what to make ahead */
 };
 
 typedef void workspace_cb(void *ctx, int code, const char *text);

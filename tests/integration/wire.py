@@ -8,9 +8,9 @@ import secrets
 import socket
 import struct
 
-VERSION = 5
+VERSION = 6
 (HELLO, START, SIGNAL, CANCEL, ATTACH, LIST, ACK, CLOSE_STDIN, MAKE_WORKSPACE, DROP_WORKSPACE,
- LIST_WORKSPACES) = range(1, 12)
+ LIST_WORKSPACES, WARM) = range(1, 13)
 WELCOME, STARTED, REFUSED, RUNNING, ENDED, RUNS, WORKSPACE, WORKSPACES = range(20, 28)
 CHANNELS = ("stdin", "stdout", "stderr", "tty", "files", "capture", "listing")
 STATES = ("starting", "running", "ending", "ended")
@@ -75,6 +75,9 @@ class Reader:
         (value,), self.data = struct.unpack(form, self.data[:size]), self.data[size:]
         return value
 
+    def u8(self):
+        return self._unpack("<B")
+
     def u32(self):
         return self._unpack("<I")
 
@@ -131,6 +134,7 @@ class Message:
         self.enforced = read.u64()
         self.cpu_us, self.wall_us, self.peak = read.u64(), read.u64(), read.u64()
         self.pids, self.open_files, self.captured_bytes = read.u64(), read.u64(), read.u64()
+        self.is_warm = bool(read.u8())
         self.text = read.text()
 
     def _workspace(self, read):
@@ -209,6 +213,11 @@ class Wire:
         self.send(HELLO)
         self.expect(WELCOME)
         return self
+
+    def warm(self, what, imports="", memory=256 << 20):
+        """What to make ahead: off, boxes or languages."""
+        self.send(WARM, u32(("off", "boxes", "languages").index(what)) + u64(memory)
+                  + text(imports))
 
     def start(self, *argv, **options):
         """Start a run; returns STARTED."""

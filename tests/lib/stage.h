@@ -22,6 +22,10 @@ struct stage {
 	struct step_context c;
 };
 
+/* A box without a cgroup. */
+#define STAGE_ORDER(where, who)                                                                    \
+	((struct box_order){ .root = (where), .cgroup_fd = -1, .uid = (who) })
+
 #define STAGE_NAMESPACES                                                                           \
 	(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS)
 

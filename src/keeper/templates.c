@@ -1,0 +1,295 @@
+/* The interpreters that warm boxes are clones of. One serves at a time. It is replaced after a
+ * while, since all clones of one have the same layout of memory and the same hash seed; the
+ * one before then only waits for the end of its boxes. None is ever waited for: as long as
+ * there is no template, or it has no box ready, a run starts its interpreter itself. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "box/cgroup.h"
+#include "box/root.h"
+#include "box/template.h"
+#include "ipc/cur.h"
+#include "keeper/keeper_private.h"
+
+#define NS_PER_MS UINT64_C(1000000)
+
+/* One that can not be started is not tried again at once; each time later, up to the last. */
+#define RETRY_FIRST_MS UINT64_C(1000)
+#define RETRY_LAST_MS  UINT64_C(300000)
+
+struct template
+{
+	struct template *next;
+	uint64_t id;
+	struct template_process process;
+	struct watch watch;
+	struct boxed *asked; /* it was asked for these, in this order */
+	size_t n_asked;
+	size_t n_made;
+	bool is_ready;
+	uint64_t started_ns;
+};
+
+static struct template *serving(const struct keeper *k)
+{
+	struct template *t = k->templates;
+
+	return t && t->watch.fd >= 0 ? t : NULL;
+}
+
+bool templates_ready(const struct keeper *k)
+{
+	const struct template *t = serving(k);
+
+	return t && t->is_ready;
+}
+
+size_t templates_asked(const struct keeper *k)
+{
+	return serving(k) ? serving(k)->n_asked : 0;
+}
+
+static struct boxed *next_asked(struct template *t)
+{
+	struct boxed *b = t->asked;
+
+	if (b) {
+		t->asked = b->next;
+		t->n_asked--;
+	}
+	return b;
+}
+
+/* It makes no more boxes. Those that it owes us will not come. */
+static void dismiss(struct keeper *k, struct template *t)
+{
+	struct boxed *b;
+
+	watch_stop(k, &t->watch);
+	while ((b = next_asked(t)))
+		boxes_retire(k, b);
+	(void)template_end(&t->process);
+}
+
+static void retry_later(struct keeper *k)
+{
+	k->template_retry_ms = k->template_retry_ms ? 2 * k->template_retry_ms : RETRY_FIRST_MS;
+	if (k->template_retry_ms > RETRY_LAST_MS)
+		k->template_retry_ms = RETRY_LAST_MS;
+	k->template_not_before_ns = clock_monotonic_ns() + k->template_retry_ms * NS_PER_MS;
+}
+
+static void give_up(struct keeper *k, struct template *t, const char *why)
+{
+	log_warn("the warm interpreter ended, ignoring: %s", why);
+	retry_later(k);
+	dismiss(k, t);
+}
+
+static void on_box(struct keeper *k, struct template *t, struct frame *f)
+{
+	struct boxed *b = next_asked(t);
+
+	if (!b || f->n_fds != 3) {
+		boxes_retire(k, b);
+		give_up(k, t, "it sent a box that nobody asked for");
+		return;
+	}
+	b->box.pid = BOX_OF_TEMPLATE;
+	b->box.control_fd = take_fd(&f->fds[0]);
+	b->box.pid_fd = take_fd(&f->fds[1]);
+	b->box.net_fd = take_fd(&f->fds[2]);
+	if (b->cgroup)
+		cgroup_close_join(b->cgroup);
+	t->n_made++;
+	k->template_retry_ms = 0;
+	boxes_add_warm(k, b);
+}
+
+static void on_ready(struct template *t, const char *notes)
+{
+	t->is_ready = true;
+	if (*notes)
+		log_warn("the warm interpreter could not import all, ignoring: %s", notes);
+}
+
+static void on_failed(struct keeper *k, struct template *t, const char *why)
+{
+	struct boxed *b = next_asked(t);
+
+	boxes_retire(k, b);
+	give_up(k, t, why);
+}
+
+static void on_message(struct keeper *k, void *owner, uint32_t events)
+{
+	struct template *t = owner;
+	struct frame f = { 0 };
+	struct cur c;
+	char text[256];
+
+	(void)events;
+	int r = frame_recv(t->watch.fd, k->buffer, &f);
+	if (r == -EAGAIN)
+		return;
+	if (r != 1) {
+		give_up(k, t, r == 0 ? "it is gone" : strerror(-r));
+		return;
+	}
+	cur_init(&c, f.data, f.size);
+	AUTO_FREE char *full = cur_str(&c, FRAME_SIZE_MAX);
+	(void)snprintf(text, sizeof(text), "%s", full ? full : "");
+	if (cur_end(&c) < 0)
+		give_up(k, t, "it is not understood");
+	else if (f.type == MESSAGE_TEMPLATE_READY)
+		on_ready(t, text);
+	else if (f.type == MESSAGE_TEMPLATE_BOX)
+		on_box(k, t, &f);
+	else
+		on_failed(k, t, text);
+	frame_close_fds(&f);
+}
+
+static int open_library(struct keeper *k, struct err *err)
+{
+	if (k->library_fd >= 0)
+		return 0;
+	AUTO_FD fd = memfd_create("belljar-warm", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0 || fd_write_full(fd, k->warm_library, k->warm_library_size) < 0)
+		return err_errno(err, "write a library into memory");
+	if (fcntl(fd, F_ADD_SEALS,
+		    F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) < 0)
+		return err_errno(err, "seal a library in memory");
+	k->library_fd = take_fd(&fd);
+	return 0;
+}
+
+static int start(struct keeper *k, const struct root *root, struct err *err)
+{
+	struct template *t = xnew(struct template);
+	int r = open_library(k, err);
+
+	if (r == 0)
+		r = template_start(
+			&k->host, root, k->library_fd, k->warm.imports, &t->process, err);
+	if (r < 0) {
+		free(t);
+		return r;
+	}
+	t->id = ++k->n_templates;
+	t->started_ns = clock_monotonic_ns();
+	t->watch = (struct watch){ .fd = -1, .on_event = on_message, .owner = t };
+	t->next = k->templates;
+	k->templates = t;
+	r = watch_start(k, &t->watch, t->process.control_fd, EPOLLIN);
+	return r < 0 ? err_set(err, r, "watch a template") : 0;
+}
+
+static bool is_worn(const struct template *t, uint64_t now)
+{
+	return t->n_made >= TEMPLATE_BOXES_MAX ||
+	       now - t->started_ns >= TEMPLATE_AGE_MS * NS_PER_MS;
+}
+
+/* Those that serve no more and whose last box is gone. */
+static void reap(struct keeper *k)
+{
+	for (struct template **at = &k->templates; *at;) {
+		struct template *t = *at;
+
+		if (t->watch.fd >= 0 || !template_end(&t->process)) {
+			at = &t->next;
+			continue;
+		}
+		*at = t->next;
+		free(t);
+	}
+}
+
+void templates_tend(struct keeper *k, const struct root *root)
+{
+	uint64_t now = clock_monotonic_ns();
+	struct template *t = serving(k);
+	struct err err = { 0 };
+
+	if (t && t->is_ready && is_worn(t, now)) {
+		dismiss(k, t);
+		t = NULL;
+	}
+	reap(k);
+	if (t || now < k->template_not_before_ns || k->stopping || !k->warm_library_size)
+		return;
+	if (start(k, root, &err) < 0) {
+		log_warn("cannot start a warm interpreter, ignoring: %s", err.text);
+		retry_later(k);
+	}
+}
+
+int templates_ask(struct keeper *k, struct boxed *b, uid_t uid)
+{
+	struct template *t = serving(k);
+	struct boxed **end = &t->asked;
+	int fds[FRAME_FDS_MAX];
+	struct put p;
+
+	int n = b->cgroup ? cgroup_open_entrances(b->cgroup, fds, ARRAY_SIZE(fds)) : 0;
+	if (n < 0)
+		return n;
+	put_init(&p, 64);
+	put_u32(&p, uid);
+	int r = frame_send(t->watch.fd, MESSAGE_TEMPLATE_MAKE, &p, fds, (size_t)n);
+	put_fini(&p);
+	while (n-- > 0)
+		(void)close(fds[n]);
+	if (r < 0)
+		return r;
+	b->box.uid = uid;
+	b->template_id = t->id;
+	while (*end)
+		end = &(*end)->next;
+	b->next = NULL;
+	*end = b;
+	t->n_asked++;
+	return 0;
+}
+
+void templates_give_net(struct keeper *k, uint64_t id, int fd)
+{
+	const struct template *t = serving(k);
+
+	if (t && t->id == id)
+		(void)frame_send(t->watch.fd, MESSAGE_TEMPLATE_NET, NULL, &fd, 1);
+	(void)close(fd);
+}
+
+void templates_dismiss(struct keeper *k)
+{
+	if (serving(k))
+		dismiss(k, serving(k));
+	k->template_retry_ms = k->template_not_before_ns = 0;
+}
+
+void templates_fini(struct keeper *k)
+{
+	struct template *t;
+
+	while ((t = k->templates)) {
+		dismiss(k, t);
+		k->templates = t->next;
+		template_fini(&t->process);
+		free(t);
+	}
+	close_fdp(&k->library_fd);
+}

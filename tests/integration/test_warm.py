@@ -1,0 +1,234 @@
+"""A program can not tell whether its interpreter was there before it: each is run by a new one
+and by a clone of a template, and must come out the same, byte for byte. And what one run does
+reaches no other, however warm."""
+import contextlib
+import json
+import os
+import pathlib
+import re
+import signal
+
+import pytest
+
+from jar import SLOWER, eventually
+from test_keeper import Keeper
+
+WARM_SECONDS = 20 * SLOWER
+ADDRESS = re.compile(r"0x[0-9a-f]+")
+TEXT = (pathlib.Path(__file__).parent / "warm_programs.txt").read_text()
+PROGRAMS = dict(part.split("\n", 1) for part in TEXT.split("### ")[1:])
+
+# How a program is given.
+WAYS = {
+    "-c": lambda path, code: ["--", "python3", "-c", code, "a", "b c"],
+    "file": lambda path, code: ["--copy-in", path, "--", "python3", "main.py", "x"],
+    "path": lambda path, code: ["--copy-in", path, "--", "/usr/bin/python3", "/mnt/data/main.py"],
+    "language": lambda path, code: ["--lang", "python", path, "y"],
+}
+
+
+class Both:
+    """A keeper whose runs are cold, until they are to be warm."""
+
+    def __init__(self, jar):
+        self.jar = jar
+        self.keeper = Keeper(jar)
+        self.peer = self.keeper.greet()
+
+    def set(self, what, imports=""):
+        self.peer.warm(what, imports)
+        self.peer.list()  # it has heard that
+        if what == "languages":
+            assert eventually(lambda: self.run("--", "python3", "-c", "")["started"] == "warm",
+                              WARM_SECONDS, pause=0.1)
+
+    def run(self, *argv, stdin="one\ntwo\n"):
+        done = self.jar.run("--json", *argv, input=stdin)
+        assert done.stdout, done.stderr
+        return json.loads(done.stdout)
+
+    def outcome(self, *argv, started):
+        """How a run came out, of one that was started like that."""
+        for _ in range(50):
+            run = self.run(*argv)
+            if run["started"] == started:
+                return {name: ADDRESS.sub("0x", str(run[name])) for name in (
+                    "phase", "reason_code", "exit_code", "signal", "stdout", "stderr")}
+        raise AssertionError(f"never {started}: {argv}")
+
+
+@pytest.fixture
+def both(jar):
+    return Both(jar)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_no_program_can_tell(both, way):
+    def arguments(name):
+        path = both.jar.file("main.py", PROGRAMS[name])
+        return WAYS[way](path, PROGRAMS[name])
+
+    both.set("off")
+    cold = {name: both.outcome(*arguments(name), started="cold") for name in PROGRAMS}
+    both.set("languages")
+    warm = {name: both.outcome(*arguments(name), started="warm") for name in PROGRAMS}
+    assert {name: warm[name] for name in PROGRAMS if warm[name] != cold[name]} == \
+        {name: cold[name] for name in PROGRAMS if warm[name] != cold[name]}
+
+
+# What a clone would get wrong is executed instead, in the same box.
+COLD = {
+    "an option": ["--", "python3", "-u", "-c", "print(1)"],
+    "no program": ["--", "python3"],
+    "stdin": ["--", "python3", "-"],
+    "a module": ["--", "python3", "-m", "this"],
+    "a variable of Python": ["-e", "PYTHONHASHSEED=1", "--", "python3", "-c", "print(hash('a'))"],
+    "a variable of the loader": ["-e", "LD_BIND_NOW=1", "--", "python3", "-c", "print(1)"],
+    "another locale": ["-e", "LANG=C", "--", "python3", "-c",
+                       "import sys; print(sys.stdout.errors)"],
+    "a time zone": ["-e", "TZ=Asia/Tokyo", "--", "python3", "-c", "import time; print(time.tzname)"],
+    "another home": ["-e", "HOME=", "--", "python3", "-c", "import os; print(os.environ['HOME'])"],
+    "a name with a dot": ["--copy-in", "DOT", "--", "python3", "./main.py"],
+    "no such file": ["--", "python3", "nowhere.py"],
+    "a directory": ["--", "python3", "/workspace"],
+    "what is not UTF-8": ["--", "python3", "-c", b"print('\xff')"],
+    "a shell": ["--", "sh", "-c", "echo $0"],
+}
+
+
+def test_what_a_clone_can_not_do_is_done_by_a_new_interpreter(both):
+    path = both.jar.file("main.py", "print(__file__)")
+    given = {name: [path if word == "DOT" else word for word in argv]
+             for name, argv in COLD.items()}
+    both.set("off")
+    cold = {name: both.outcome(*argv, started="cold") for name, argv in given.items()}
+    both.set("languages")
+    for name, argv in given.items():
+        run = both.run(*argv)
+        if name not in ("a shell", "what is not UTF-8", "another home"):
+            assert run["started"] == "cold", name
+        for field, value in cold[name].items():
+            assert ADDRESS.sub("0x", str(run[field])) == value, (name, field)
+
+
+def test_modules_of_the_user_are_found(both):
+    """Python looks for those when it starts."""
+    both.set("languages")
+    script = ("import os, subprocess, sys, sysconfig; "
+              "where = f'/workspace/.local/lib/python3.{sys.version_info[1]}/site-packages'; "
+              "os.makedirs(where); open(where + '/mine.py', 'w').write('x = 5'); "
+              "sys.exit(subprocess.run(['python3', '-c', 'import mine; print(mine.x)']).returncode)")
+    run = both.run("--", "python3", "-c", script)
+    assert (run["stdout"], run["exit_code"]) == ("5\n", 0), run["stderr"]
+
+
+LEAVES = """
+import builtins, gc, os, random, resource, signal, sys, threading
+open("/workspace/left", "w").write("x"); open("/tmp/left", "w").write("x")
+open("/dev/shm/left", "w").write("x")
+os.environ["LEFT"] = "x"; os.chdir("/tmp"); os.umask(0)
+resource.setrlimit(resource.RLIMIT_NOFILE, (10, 10))
+builtins.left = sys.left = os.left = 1; sys.modules["left"] = sys; sys.path.append("/left")
+signal.signal(signal.SIGTERM, signal.SIG_IGN); random.seed(1); gc.disable()
+sys.setrecursionlimit(50); os.open("/dev/null", os.O_RDONLY)
+"""
+
+LOOKS = """
+import builtins, gc, os, random, resource, signal, sys
+print(sorted(os.listdir("/workspace")), os.listdir("/tmp"), os.listdir("/dev/shm"),
+      "LEFT" in os.environ, os.getcwd(), os.umask(0), resource.getrlimit(resource.RLIMIT_NOFILE),
+      hasattr(builtins, "left"), hasattr(sys, "left"), hasattr(os, "left"), "left" in sys.modules,
+      "/left" in sys.path, signal.getsignal(signal.SIGTERM), gc.isenabled(),
+      sys.getrecursionlimit(), sorted(os.listdir("/proc/self/fd")), os.listdir("/proc/self/task"))
+"""
+
+
+def test_nothing_of_a_run_reaches_another(both):
+    both.set("languages")
+    before = both.outcome("--", "python3", "-c", LOOKS, started="warm")
+    for _ in range(5):
+        assert both.outcome("--", "python3", "-c", LEAVES, started="warm")["exit_code"] == "0"
+    assert both.outcome("--", "python3", "-c", LOOKS, started="warm") == before
+    assert "'left'" not in before["stdout"]
+
+
+CHANCE = {
+    "random": "import random; print(random.random(), random.getrandbits(64))",
+    "the system's": "import os; print(os.urandom(8))",
+    "OpenSSL": "import ssl; print(ssl.RAND_bytes(8))",
+    "names of files": "import tempfile; print(tempfile.mktemp())",
+    "identifiers": "import uuid; print(uuid.uuid4())",
+}
+
+
+def test_chance_is_new_in_each_run(both):
+    both.set("languages", "random,ssl,tempfile,uuid")
+    for name, code in CHANCE.items():
+        drawn = {both.outcome("--", "python3", "-c", code, started="warm")["stdout"]
+                 for _ in range(6)}
+        assert len(drawn) == 6, name
+
+
+def test_imports_are_there_and_nothing_else(both):
+    show = "import sys; print('json' in sys.modules, 'decimal' in sys.modules)"
+    both.set("languages", "json")
+    assert both.outcome("--", "python3", "-c", show, started="warm")["stdout"] == "True False\n"
+    both.set("languages", "decimal,no_such_module")
+    assert eventually(lambda: both.run("--", "python3", "-c", show)["stdout"].endswith("True\n"),
+                      WARM_SECONDS)
+
+
+def test_science_is_warm_and_reseeded(both):
+    pytest.importorskip("numpy")
+    both.set("languages", "numpy,pandas")
+    code = "import numpy, pandas; print(numpy.random.rand(), numpy.ones((300, 300)).dot(2).sum())"
+    drawn = {both.outcome("--", "python3", "-c", code, started="warm")["stdout"] for _ in range(4)}
+    assert len(drawn) == 4
+    threads = ("import numpy as n; a = n.random.rand(900, 900); print(n.isfinite(a.dot(a)).all())")
+    assert both.outcome("--", "python3", "-c", threads, started="warm")["stdout"] == "True\n"
+
+
+def template_pids():
+    """Of all keepers on this machine: a test may end only its own, see below."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and b"belljar-warm" in (entry / "maps").read_bytes():
+                found.append(int(entry.name))
+    return found
+
+
+def descendants(pid):
+    """Processes whose parents, theirs and so on come to `pid`."""
+    parents = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit():
+                stat = (entry / "stat").read_text()
+                parents[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
+    found = {pid}
+    while more := {child for child, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found
+
+
+def test_a_template_that_dies_is_replaced(both):
+    """And a run goes on meanwhile: with an interpreter of its own."""
+    both.set("languages")
+    ours = [pid for pid in template_pids() if pid in descendants(both.keeper.process.pid)]
+    assert ours
+    for pid in ours:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    assert both.run("--", "python3", "-c", "print(1)")["stdout"] == "1\n"
+    assert eventually(lambda: both.run("--", "python3", "-c", "")["started"] == "warm",
+                      WARM_SECONDS, pause=0.1)
+
+
+def test_off_means_that_nothing_is_made_ahead(both):
+    both.set("off")
+    assert [both.run("--", "true")["started"] for _ in range(3)] == ["cold"] * 3
+    assert not [pid for pid in template_pids() if pid in descendants(both.keeper.process.pid)]
+    both.set("boxes")
+    assert eventually(lambda: both.run("--", "true")["started"] == "warm", WARM_SECONDS)
+    assert not [pid for pid in template_pids() if pid in descendants(both.keeper.process.pid)]
