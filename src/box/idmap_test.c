@@ -71,7 +71,7 @@ static void show_to_a_box(void *ctx)
 	stage_host(&s, ctx);
 	if (!s.host.privileged || !idmap_works())
 		CHILD_SKIP("this host maps no users of a tmpfs");
-	CHILD_CHECK(box_start(&s.host, s.root, NULL, SOMEBODY, &box, &err) == 0);
+	CHILD_CHECK(box_start(&s.host, &STAGE_ORDER(s.root, SOMEBODY), &box, &err) == 0);
 	open_mounts(&mount_fd, &plain_fd);
 	/* Its init takes the step while we look. */
 	for (int i = 0; i < 20000 && r == -EAGAIN; i++) {

@@ -29,6 +29,11 @@ enum metric {
 	METRIC_WS_QUEUE_DROPS,    /* sandbox_ws_queue_drops_total{component,reason} */
 	METRIC_HTTP_REQUESTS,     /* sandbox_http_requests_total{method,code} */
 	METRIC_HTTP_SECONDS,      /* sandbox_http_request_seconds{method} */
+	METRIC_WARM_BOXES,        /* sandbox_warm_boxes{image,language,state}: gauge */
+	METRIC_WARM_HITS,         /* sandbox_warm_hits_total{image,language} */
+	METRIC_WARM_MISSES,       /* sandbox_warm_misses_total{image,language} */
+	METRIC_WARM_REFILLS,      /* sandbox_warm_refills_total{image,language} */
+	METRIC_WARM_SECONDS,      /* sandbox_warm_refill_seconds_total{image,language} */
 	METRIC_DROPPED,           /* sandbox_metrics_dropped_total: no room for one more series */
 	METRIC_COUNT,
 };

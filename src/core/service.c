@@ -181,6 +181,39 @@ static void on_down(void *ctx)
 	s->is_up = false;
 }
 
+/* A keeper counts from its own start, and it may be another one than before. */
+static double growth(uint64_t before, uint64_t now)
+{
+	return (double)(now < before ? now : now - before);
+}
+
+static void count_stock(struct service *s, const char *image, const char *language,
+	const struct warm_stock *before, const struct warm_stock *now)
+{
+	const char *const labels[] = { image, language };
+
+	metrics_set(s->metrics, METRIC_WARM_BOXES, METRICS_LABELS(image, language, "waiting"),
+		(double)now->waiting);
+	metrics_set(s->metrics, METRIC_WARM_BOXES, METRICS_LABELS(image, language, "making"),
+		(double)now->making);
+	metrics_add(s->metrics, METRIC_WARM_HITS, labels, growth(before->hits, now->hits));
+	metrics_add(s->metrics, METRIC_WARM_MISSES, labels, growth(before->misses, now->misses));
+	metrics_add(s->metrics, METRIC_WARM_REFILLS, labels, growth(before->made, now->made));
+	metrics_add(s->metrics, METRIC_WARM_SECONDS, labels,
+		growth(before->made_us, now->made_us) / 1e6);
+}
+
+static void on_warmth(void *ctx, const struct warm_state *state)
+{
+	struct service *s = ctx;
+
+	/* Digests of images are many; series are to be few. */
+	count_stock(s, streq(state->image, "host") ? "host" : "imported", "none", &s->warmth.boxes,
+		&state->boxes);
+	count_stock(s, "host", "python", &s->warmth.clones, &state->clones);
+	s->warmth = *state;
+}
+
 static void open_runtime(struct service *s)
 {
 	const struct settings *c = s->settings;
@@ -188,7 +221,9 @@ static void open_runtime(struct service *s)
 		.root = s->root,
 		.warm = { .warmth = c->warm, .memory_bytes = c->warm_memory_mb << 20 },
 	};
-	struct runtime_listener listener = { .up = on_up, .down = on_down, .ctx = s };
+	struct runtime_listener listener = {
+		.up = on_up, .down = on_down, .warmth = on_warmth, .ctx = s
+	};
 	struct err err = { 0 };
 
 	(void)snprintf(options.warm.imports, sizeof(options.warm.imports), "%s",

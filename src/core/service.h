@@ -37,6 +37,7 @@ struct service {
 	char *data_dir;
 	int data_fd;
 	struct store *store;
+	struct warm_state warmth; /* as it was last heard of */
 	struct metrics *metrics;
 	struct audit *audit;
 	const struct runtime *runtime;

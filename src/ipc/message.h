@@ -32,6 +32,7 @@ enum message {
 	MESSAGE_RUNS = 25,       /* u32 n, then n times: id, u32 state */
 	MESSAGE_WORKSPACE = 26,  /* workspace id: it is there now */
 	MESSAGE_WORKSPACES = 27, /* u32 n, then n times: workspace id */
+	MESSAGE_WARMTH = 28,     /* warm_state: to who sent WARM, now and then */
 
 	/* keeper -> init of a box */
 	MESSAGE_BOX_SPEC = 40,      /* spec, u32 mask of channels, with the box's ends of them and,

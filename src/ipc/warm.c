@@ -47,3 +47,39 @@ void warm_get(struct warm *w, struct cur *c)
 	if (w->warmth >= WARM_COUNT || (!c->bad && warm_check_imports(w->imports, NULL) < 0))
 		c->bad = true;
 }
+
+static void put_stock(const struct warm_stock *s, struct put *p)
+{
+	put_u64(p, s->waiting);
+	put_u64(p, s->making);
+	put_u64(p, s->hits);
+	put_u64(p, s->misses);
+	put_u64(p, s->made);
+	put_u64(p, s->made_us);
+}
+
+static void get_stock(struct warm_stock *s, struct cur *c)
+{
+	s->waiting = cur_u64(c);
+	s->making = cur_u64(c);
+	s->hits = cur_u64(c);
+	s->misses = cur_u64(c);
+	s->made = cur_u64(c);
+	s->made_us = cur_u64(c);
+}
+
+void warm_state_put(const struct warm_state *s, struct put *p)
+{
+	put_str(p, s->image);
+	put_stock(&s->boxes, p);
+	put_stock(&s->clones, p);
+	put_u64(p, s->busy);
+}
+
+void warm_state_get(struct warm_state *s, struct cur *c)
+{
+	cur_str_into(c, s->image, sizeof(s->image));
+	get_stock(&s->boxes, c);
+	get_stock(&s->clones, c);
+	s->busy = cur_u64(c);
+}

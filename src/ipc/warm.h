@@ -28,3 +28,23 @@ int warm_check_imports(const char *text, struct err *err);
 
 void warm_put(const struct warm *w, struct put *p);
 void warm_get(struct warm *w, struct cur *c);
+
+/* What waits, and what it was good for; counted since the keeper was started. */
+struct warm_stock {
+	uint64_t waiting;
+	uint64_t making;
+	uint64_t hits;
+	uint64_t misses;
+	uint64_t made;
+	uint64_t made_us; /* the time that took */
+};
+
+struct warm_state {
+	char image[65]; /* of the boxes */
+	struct warm_stock boxes;
+	struct warm_stock clones; /* of a Python, on the image "host" */
+	uint64_t busy;            /* boxes that serve a run, of either kind */
+};
+
+void warm_state_put(const struct warm_state *s, struct put *p);
+void warm_state_get(struct warm_state *s, struct cur *c);

@@ -60,5 +60,29 @@ TEST(what_is_wanted_survives_the_wire)
 	CHECK_EQ(back_and_forth(&w, &got), -EBADMSG);
 }
 
+TEST(how_it_stands_survives_the_wire)
+{
+	struct warm_state s = { "host", { 1, 2, 3, 4, 5, 6 }, { 7, 8, 9, 10, 11, 12 }, 13 };
+	struct warm_state got;
+	struct put p;
+	struct cur c;
+
+	put_init(&p, 4096);
+	warm_state_put(&s, &p);
+	cur_init(&c, p.data, p.size);
+	warm_state_get(&got, &c);
+	CHECK_EQ(cur_end(&c), 0);
+	CHECK_STR(got.image, "host");
+	CHECK_MEM(&got.boxes, &s.boxes, sizeof(s.boxes));
+	CHECK_MEM(&got.clones, &s.clones, sizeof(s.clones));
+	CHECK_EQ(got.busy, 13);
+	for (size_t n = 0; n < p.size; n++) {
+		cur_init(&c, p.data, n);
+		warm_state_get(&got, &c);
+		CHECK_EQ(cur_end(&c), -EBADMSG);
+	}
+	put_fini(&p);
+}
+
 TESTS(UNIT(names_of_modules_are_checked), UNIT(there_are_only_so_many_names),
-	UNIT(what_is_wanted_survives_the_wire))
+	UNIT(what_is_wanted_survives_the_wire), UNIT(how_it_stands_survives_the_wire))

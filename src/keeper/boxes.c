@@ -14,12 +14,14 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "box/cgroup.h"
 #include "box/net.h"
 #include "box/root.h"
+#include "ipc/cur.h"
 #include "keeper/keeper_private.h"
 
 static bool list_has_uid(const struct boxed *list, uid_t uid)
@@ -50,7 +52,7 @@ uid_t boxes_choose_uid(const struct keeper *k)
 		if (getrandom(&bits, sizeof(bits), 0) != (ssize_t)sizeof(bits))
 			abort();
 		bits = BOX_UID_FIRST + bits % BOX_UID_COUNT;
-	} while (list_has_uid(k->ready, bits) || list_has_uid(k->warm_boxes, bits) ||
+	} while (list_has_uid(k->ready.boxes, bits) || list_has_uid(k->clones.boxes, bits) ||
 		 list_has_uid(k->busy, bits) || list_has_uid(k->retired, bits) ||
 		 workspace_has_uid(k->workspaces, bits));
 	return bits;
@@ -122,17 +124,27 @@ static int make_box(struct keeper *k, const struct root *root, const struct limi
 	return 0;
 }
 
-static struct boxed *take_ready(
-	struct keeper *k, struct boxed **list, size_t *n, const struct root *root)
+static void remove_waiting(struct stock *s, const struct boxed *b)
 {
-	for (struct boxed *b = *list, *next; b; b = next) {
+	unlink_from(&s->boxes, b);
+	s->n--;
+}
+
+static void add_waiting(struct stock *s, struct boxed *b)
+{
+	push(&s->boxes, b);
+	s->n++;
+}
+
+static struct boxed *find_waiting(struct keeper *k, struct stock *s, const struct root *root)
+{
+	for (struct boxed *b = s->boxes, *next; b; b = next) {
 		next = b->next;
 		bool dead = box_reap(&b->box);
 
 		if (b->root != root && !dead)
 			continue;
-		unlink_from(list, b);
-		--*n;
+		remove_waiting(s, b);
 		b->is_ahead = true;
 		if (!dead)
 			return b;
@@ -162,14 +174,22 @@ static bool may_be_clone(const struct spec *s)
 	       (s->argv[1][0] != '-' || streq(s->argv[1], "-c"));
 }
 
+static struct boxed *take_waiting(struct keeper *k, struct stock *s, const struct root *root)
+{
+	struct boxed *b = find_waiting(k, s, root);
+
+	stock_count(s, b != NULL, clock_monotonic_ns());
+	return b;
+}
+
 static struct boxed *take_any_ready(
 	struct keeper *k, const struct root *root, const struct spec *spec)
 {
 	struct boxed *b = NULL;
 
-	if (may_be_clone(spec))
-		b = take_ready(k, &k->warm_boxes, &k->n_warm_boxes, root);
-	return b ? b : take_ready(k, &k->ready, &k->n_ready, root);
+	if (k->warm.warmth == WARM_LANGUAGES && may_be_clone(spec))
+		b = take_waiting(k, &k->clones, root);
+	return b ? b : take_waiting(k, &k->ready, root);
 }
 
 int boxes_take(struct keeper *k, const struct root *root, const struct spec *spec, uid_t uid,
@@ -257,17 +277,25 @@ static bool bury_retired(struct keeper *k)
 
 static bool wants_ready(const struct keeper *k)
 {
-	return k->n_ready < READY_BOXES_MAX && k->favourite && k->makes_ready && !k->stopping;
+	return k->favourite && k->makes_ready && !k->stopping &&
+	       k->ready.n < stock_wanted(&k->ready, clock_monotonic_ns());
+}
+
+static void add_made(struct stock *s, struct boxed *b, uint64_t since_ns)
+{
+	add_waiting(s, b);
+	s->n_made++;
+	s->made_ns += clock_monotonic_ns() - since_ns;
 }
 
 static void make_ready(struct keeper *k)
 {
 	struct err err = { 0 };
+	uint64_t since_ns = clock_monotonic_ns();
 	struct boxed *b;
 
 	if (make_box(k, k->favourite, &k->favourite_limits, boxes_choose_uid(k), &b, &err) == 0) {
-		push(&k->ready, b);
-		k->n_ready++;
+		add_made(&k->ready, b, since_ns);
 		return;
 	}
 	log_warn("cannot make a box ahead, ignoring: %s", err.text);
@@ -279,6 +307,9 @@ void boxes_set_warm(struct keeper *k, const struct warm *warm)
 	bool is_other = !streq(k->warm.imports, warm->imports);
 
 	k->warm = *warm;
+	/* Half for each kind; a template itself is what makes its clones small. */
+	stock_limit(&k->ready, warm->memory_bytes / 2, BOX_WAITING_BYTES);
+	stock_limit(&k->clones, warm->memory_bytes / 2, CLONE_WAITING_BYTES);
 	if (is_other || warm->warmth != WARM_LANGUAGES)
 		templates_dismiss(k);
 	if (warm->warmth == WARM_OFF)
@@ -289,14 +320,14 @@ void boxes_set_warm(struct keeper *k, const struct warm *warm)
 
 void boxes_add_warm(struct keeper *k, struct boxed *b)
 {
-	push(&k->warm_boxes, b);
-	k->n_warm_boxes++;
+	add_made(&k->clones, b, b->asked_ns);
 }
 
 static bool wants_warm(const struct keeper *k)
 {
 	return k->warm.warmth == WARM_LANGUAGES && k->favourite && templates_ready(k) &&
-	       !k->stopping && k->n_warm_boxes + templates_asked(k) < READY_BOXES_MAX;
+	       !k->stopping &&
+	       k->clones.n + templates_asked(k) < stock_wanted(&k->clones, clock_monotonic_ns());
 }
 
 /* The template does it while we go on. */
@@ -305,6 +336,7 @@ static void make_warm(struct keeper *k)
 	struct err err = { 0 };
 	struct boxed *b = xnew(struct boxed);
 
+	b->asked_ns = clock_monotonic_ns();
 	b->root = k->favourite;
 	b->box = (struct box){ .pid_fd = -1, .control_fd = -1, .net_fd = -1 };
 	int r = make_group(k, &k->favourite_limits, b, &err);
@@ -312,6 +344,59 @@ static void make_warm(struct keeper *k)
 		r = templates_ask(k, b, boxes_choose_uid(k));
 	if (r < 0)
 		boxes_retire(k, b);
+}
+
+static void describe_stock(const struct stock *s, struct warm_stock *ret)
+{
+	ret->waiting = s->n;
+	ret->hits = s->n_hits;
+	ret->misses = s->n_misses;
+	ret->made = s->n_made;
+	ret->made_us = s->made_ns / 1000;
+}
+
+/* Other whenever what is told is. */
+static uint64_t count_news(const struct keeper *k)
+{
+	return k->ready.n_hits + k->ready.n_misses + k->ready.n_made + k->ready.n +
+	       k->clones.n_hits + k->clones.n_misses + k->clones.n_made + k->clones.n;
+}
+
+/* For who wants to know, when it is other than before. */
+static void tell_warmth(struct keeper *k)
+{
+	struct warm_state state = { .clones.making = templates_asked(k) };
+	struct put p;
+
+	if (count_news(k) == k->told)
+		return;
+	k->told = count_news(k);
+	describe_stock(&k->ready, &state.boxes);
+	describe_stock(&k->clones, &state.clones);
+	(void)snprintf(state.image, sizeof(state.image), "%s",
+		k->favourite ? k->favourite->image : "host");
+	for (const struct boxed *b = k->busy; b; b = b->next)
+		state.busy++;
+	put_init(&p, 4096);
+	warm_state_put(&state, &p);
+	for (struct peer *peer = k->peers, *next; peer; peer = next) {
+		next = peer->next;
+		if (peer->hears_warmth)
+			peer_send(k, peer, MESSAGE_WARMTH, &p, NULL, 0);
+	}
+	put_fini(&p);
+}
+
+/* One less, if there are more than are wanted. */
+static bool shrink(struct keeper *k, struct stock *s)
+{
+	struct boxed *b = s->boxes;
+
+	if (!b || s->n <= stock_wanted(s, clock_monotonic_ns()))
+		return false;
+	remove_waiting(s, b);
+	boxes_retire(k, b);
+	return true;
 }
 
 /* Making one takes a while, in which nobody is served. So the last one is replaced
@@ -323,11 +408,13 @@ bool boxes_tend(struct keeper *k, bool quiet)
 		templates_tend(k, k->favourite);
 	if (wants_warm(k))
 		make_warm(k);
-	else if (wants_ready(k) && (quiet || k->n_ready == 0))
+	else if (wants_ready(k) && (quiet || k->ready.n == 0))
 		make_ready(k);
-	else if (quiet)
+	else if (quiet && !shrink(k, &k->ready) && !shrink(k, &k->clones)) {
 		(void)bury_retired(k);
-	return wants_ready(k) || wants_warm(k) || k->n_retired > 0;
+		tell_warmth(k);
+	}
+	return wants_ready(k) || wants_warm(k) || k->n_retired > 0 || count_news(k) != k->told;
 }
 
 void boxes_relieve(struct keeper *k)
@@ -345,22 +432,21 @@ bool boxes_use_root(const struct keeper *k, const struct root *root)
 	return false;
 }
 
-static void forget_ready(struct keeper *k, struct boxed **list, size_t *n, const struct root *root)
+static void forget_waiting(struct keeper *k, struct stock *s, const struct root *root)
 {
-	for (struct boxed *b = *list, *next; b; b = next) {
+	for (struct boxed *b = s->boxes, *next; b; b = next) {
 		next = b->next;
 		if (b->root != root)
 			continue;
-		unlink_from(list, b);
-		--*n;
+		remove_waiting(s, b);
 		boxes_retire(k, b);
 	}
 }
 
 void boxes_forget_root(struct keeper *k, const struct root *root)
 {
-	forget_ready(k, &k->ready, &k->n_ready, root);
-	forget_ready(k, &k->warm_boxes, &k->n_warm_boxes, root);
+	forget_waiting(k, &k->ready, root);
+	forget_waiting(k, &k->clones, root);
 	if (k->favourite == root)
 		k->favourite = NULL;
 }
@@ -369,9 +455,9 @@ void boxes_fini(struct keeper *k)
 {
 	struct boxed *b;
 
-	while ((b = pop(&k->ready)) || (b = pop(&k->warm_boxes)))
+	while ((b = pop(&k->ready.boxes)) || (b = pop(&k->clones.boxes)))
 		boxes_retire(k, b);
-	k->n_ready = k->n_warm_boxes = 0;
+	k->ready.n = k->clones.n = 0;
 	templates_fini(k);
 	/* All are dying; the kernel needs a moment to let go of their groups. */
 	for (int i = 0; i < 400 && bury_retired(k); i++)

@@ -12,8 +12,9 @@ struct err;
 struct keeper;
 struct root;
 
-/* How many boxes wait for the next run. */
-#define READY_BOXES_MAX 2u
+/* What one that waits may take of the memory for these, by a generous measure. */
+#define BOX_WAITING_BYTES   (UINT64_C(1) << 20)
+#define CLONE_WAITING_BYTES (UINT64_C(6) << 20)
 
 /* More retired boxes than this are not left for a quiet moment. */
 #define RETIRED_BOXES_MAX 32u
@@ -27,6 +28,7 @@ struct boxed {
 	const struct root *root;
 	uint64_t template_id; /* it is a clone of that one; 0 for none */
 	bool is_ahead;        /* it was there before its run */
+	uint64_t asked_ns;    /* when a template was asked for it */
 };
 
 /* A box on `root` for `spec`, of the host user `uid`, or of a fresh one if that is

@@ -22,6 +22,7 @@ static void open_keeper(struct keeper *k, const char *dir, struct root **ret)
 		.lock_fd = -1,
 		.library_fd = -1,
 		.warm = { .warmth = WARM_BOXES },
+		.ready = { .n_max = STOCK_MIN },
 	};
 	k->favourite_limits = standard.limits;
 	k->host.home_ns_fd = -1;
@@ -37,7 +38,7 @@ static void open_keeper(struct keeper *k, const char *dir, struct root **ret)
 static void close_keeper(struct keeper *k)
 {
 	boxes_fini(k);
-	CHILD_CHECK(!k->ready && !k->busy && !k->retired && k->n_ready == 0);
+	CHILD_CHECK(!k->ready.boxes && !k->busy && !k->retired && k->ready.n == 0);
 	CHILD_CHECK(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD);
 	state_close(k);
 	for (struct root *root; (root = k->roots);) {
@@ -61,9 +62,9 @@ static struct boxed *take(struct keeper *k, const struct root *root, const struc
 
 static void make_ready(struct keeper *k)
 {
-	for (int i = 0; i < 100 && k->n_ready < READY_BOXES_MAX; i++)
+	for (int i = 0; i < 100 && k->ready.n < STOCK_MIN; i++)
 		(void)boxes_tend(k, true);
-	CHILD_CHECK(k->n_ready == READY_BOXES_MAX);
+	CHILD_CHECK(k->ready.n == STOCK_MIN);
 }
 
 static void use_some(void *ctx)
@@ -83,9 +84,9 @@ static void use_some(void *ctx)
 	CHILD_CHECK(boxes_use_root(&k, root));
 
 	make_ready(&k);
-	pid_t first = k.ready->box.pid;
+	pid_t first = k.ready.boxes->box.pid;
 	struct boxed *c = take(&k, root, &standard.limits);
-	CHILD_CHECK(c->box.pid == first && k.n_ready == READY_BOXES_MAX - 1);
+	CHILD_CHECK(c->box.pid == first && k.ready.n == STOCK_MIN - 1);
 	boxes_retire(&k, a);
 	boxes_retire(&k, b);
 	boxes_retire(&k, c);
@@ -114,7 +115,7 @@ static void kill_ready(void *ctx)
 	k.makes_ready = true;
 	make_ready(&k);
 	/* Somebody kills one of those that wait. */
-	struct boxed *dead = k.ready;
+	struct boxed *dead = k.ready.boxes;
 	CHILD_CHECK(kill(dead->box.pid, SIGKILL) == 0);
 	siginfo_t info;
 	CHILD_CHECK(waitid(P_PID, (id_t)dead->box.pid, &info, WEXITED | WNOWAIT) == 0);
@@ -141,14 +142,14 @@ static void forget(void *ctx)
 	k.makes_ready = true;
 	make_ready(&k);
 	boxes_forget_root(&k, root);
-	CHILD_CHECK(k.n_ready == 0 && !k.ready && !k.favourite);
-	CHILD_CHECK(k.n_retired == READY_BOXES_MAX);
+	CHILD_CHECK(k.ready.n == 0 && !k.ready.boxes && !k.favourite);
+	CHILD_CHECK(k.n_retired == STOCK_MIN);
 	(void)boxes_tend(&k, true);
-	CHILD_CHECK(k.n_ready == 0); /* nobody wants any */
+	CHILD_CHECK(k.ready.n == 0); /* nobody wants any */
 	k.favourite = root;
 	k.stopping = true;
 	(void)boxes_tend(&k, true);
-	CHILD_CHECK(k.n_ready == 0); /* nor while stopping */
+	CHILD_CHECK(k.ready.n == 0); /* nor while stopping */
 	close_keeper(&k);
 }
 

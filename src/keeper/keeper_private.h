@@ -13,6 +13,7 @@
 #include "ipc/result.h"
 #include "ipc/spec.h"
 #include "keeper/boxes.h"
+#include "keeper/stock.h"
 
 struct cgroup_host;
 struct cgroup_stats;
@@ -46,6 +47,7 @@ struct peer {
 	struct watch watch;
 	enum peer_phase phase;
 	uid_t uid;
+	bool hears_warmth; /* it said what to make ahead */
 	bool closed;
 };
 
@@ -134,8 +136,9 @@ struct keeper {
 	size_t n_runs;
 	struct peer *dead_peers;
 	struct ward *dead_runs;
-	struct boxed *ready; /* made ahead */
-	size_t n_ready;
+	struct stock ready;    /* made ahead */
+	struct stock clones;   /* the same of a template */
+	uint64_t told;         /* as many were asked for or made when their number was last told */
 	struct boxed *busy;    /* serving a run */
 	struct boxed *retired; /* to be reaped and removed */
 	size_t n_retired;
@@ -153,8 +156,6 @@ struct keeper {
 	int library_fd; /* -1 until the first is started */
 	uint64_t template_retry_ms;
 	uint64_t template_not_before_ns; /* CLOCK_MONOTONIC */
-	struct boxed *warm_boxes;        /* made ahead, clones of a template */
-	size_t n_warm_boxes;
 
 	struct workspace_home workspace_home; /* of the workspaces below */
 	struct workspace *workspaces;

@@ -78,7 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		int r = rules_dispatch(&s.k, s.peer, &f);
 
 		sample_insist(r == 0 || r == -EBADMSG);
-		sample_insist(s.k.n_runs <= 2 && s.k.n_ready == 0);
+		sample_insist(s.k.n_runs <= 2 && s.k.ready.n == 0);
 		read_answers(&s);
 		if (r < 0 || s.peer->closed)
 			break;

@@ -253,10 +253,10 @@ static int handle_warm(struct keeper *k, struct peer *p, struct cur *c)
 {
 	struct warm w;
 
-	(void)p;
 	warm_get(&w, c);
 	if (cur_end(c) < 0)
 		return -EBADMSG;
+	p->hears_warmth = true;
 	boxes_set_warm(k, &w);
 	return 0;
 }

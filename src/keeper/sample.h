@@ -65,6 +65,7 @@ static inline void sample_open(struct sample *s, uid_t uid)
 			.lock_fd = -1,
 			.library_fd = -1,
 			.warm = { .warmth = WARM_BOXES },
+		.ready = { .n_max = STOCK_MIN },
 			.listen = { .fd = -1 },
 			.signals = { .fd = -1 },
 			.lifeline = { .fd = -1 },
@@ -176,8 +177,8 @@ static inline int sample_box(struct sample *s)
 	b->box.pid = pid;
 	b->box.pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
 	sample_insist(pid > 0 && b->box.pid_fd >= 0);
-	b->next = s->k.ready;
-	s->k.ready = b;
-	s->k.n_ready++;
+	b->next = s->k.ready.boxes;
+	s->k.ready.boxes = b;
+	s->k.ready.n++;
 	return control;
 }

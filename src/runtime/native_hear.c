@@ -272,6 +272,19 @@ static int on_workspace(struct runtime_host *h, struct cur *c, struct frame *f)
 	return 0;
 }
 
+static int on_warmth(struct runtime_host *h, struct cur *c, struct frame *f)
+{
+	struct warm_state state;
+
+	(void)f;
+	warm_state_get(&state, c);
+	if (cur_end(c) < 0)
+		return -EBADMSG;
+	if (h->listener.warmth)
+		h->listener.warmth(h->listener.ctx, &state);
+	return 0;
+}
+
 static const struct {
 	uint32_t type;
 	int (*handle)(struct runtime_host *h, struct cur *c, struct frame *f);
@@ -284,6 +297,7 @@ static const struct {
 	{ MESSAGE_ENDED, on_ended },
 	{ MESSAGE_REFUSED, on_refused },
 	{ MESSAGE_WORKSPACE, on_workspace },
+	{ MESSAGE_WARMTH, on_warmth },
 };
 
 int native_understand(struct runtime_host *h, struct frame *f)

@@ -46,6 +46,8 @@ struct runtime_listener {
 	/* It can not, until the next `up`. Jobs go on, unless they are told `lost`: that comes
 	 * before the next `up`, or when nothing was heard for long. */
 	void (*down)(void *ctx);
+	/* What it has made ahead, now and then. */
+	void (*warmth)(void *ctx, const struct warm_state *state);
 	void *ctx;
 };
 

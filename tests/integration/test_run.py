@@ -196,7 +196,7 @@ def test_json_says_everything(jar):
     assert result == {
         "phase": "failed", "reason_code": "nonzero_exit", "message": "exited with status 3",
         "exit_code": 3, "signal": None, "image": "host", "captured_files": 0, "skipped_files": 0,
-        "capture_incomplete": False,
+        "capture_incomplete": False, "started": "cold",
         "stdout": "out\n", "stdout_encoding": "utf8", "stdout_truncated": False,
         "stderr": "err\n", "stderr_encoding": "utf8", "stderr_truncated": False,
     }

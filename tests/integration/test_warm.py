@@ -7,10 +7,13 @@ import os
 import pathlib
 import re
 import signal
+from concurrent import futures
 
+import httpx
 import pytest
 
 from jar import SLOWER, eventually
+from server import make_server  # noqa: F401, a fixture
 from test_keeper import Keeper
 
 WARM_SECONDS = 20 * SLOWER
@@ -232,3 +235,47 @@ def test_off_means_that_nothing_is_made_ahead(both):
     both.set("boxes")
     assert eventually(lambda: both.run("--", "true")["started"] == "warm", WARM_SECONDS)
     assert not [pid for pid in template_pids() if pid in descendants(both.keeper.process.pid)]
+
+
+def series(server, name, language):
+    """The value of a metric of boxes of the host."""
+    text = httpx.get(server.url + "/metrics").text
+    found = re.search(rf'^{name}{{image="host",language="{language}"[^}}]*}} (\S+)$', text, re.M)
+    return float(found[1]) if found else None
+
+
+def test_a_server_shows_what_is_warm(make_server):
+    server = make_server()
+    ask = {"base_image": "host", "command": ["python3", "-c", "print(6 * 7)"]}
+    assert eventually(lambda: series(server, "sandbox_warm_boxes", "python"), WARM_SECONDS)
+    run = server.post("/runs?wait=20", json=ask).json()
+    assert (run["stdout"], run["resource_usage"]["started"]) == ("42\n", "warm")
+    assert eventually(lambda: series(server, "sandbox_warm_hits_total", "python"), WARM_SECONDS)
+    assert series(server, "sandbox_warm_refill_seconds_total", "python") > 0
+    assert series(server, "sandbox_warm_boxes", "none") is not None
+
+
+def test_a_server_can_be_cold(make_server):
+    server = make_server(SANDBOX_WARM="off")
+    for command in (["python3", "-c", "print(1)"], ["true"]):
+        run = server.post("/runs?wait=20", json={"base_image": "host", "command": command}).json()
+        assert run["resource_usage"]["started"] == "cold"
+
+
+def test_more_wait_where_more_were_missed(make_server):
+    server = make_server(SANDBOX_MAX_CONCURRENT_RUNS=16)
+    ask = {"base_image": "host", "command": ["sleep", "0.2"]}
+    assert eventually(lambda: series(server, "sandbox_warm_boxes", "none"), WARM_SECONDS)
+    before = series(server, "sandbox_warm_boxes", "none")
+    with futures.ThreadPoolExecutor(16) as pool:
+        done = [pool.submit(server.post, "/runs?wait=20", json=ask) for _ in range(16)]
+        assert all(one.result().status_code == 200 for one in done)
+    assert eventually(lambda: series(server, "sandbox_warm_boxes", "none") > before, WARM_SECONDS)
+
+
+@pytest.mark.parametrize("value, text", [
+    ("SANDBOX_WARM=hot", "off, boxes"), ("SANDBOX_WARM_IMPORTS=os;rm", "name of a Python module")])
+def test_bad_settings_are_refused(belljar, value, text):
+    name, _, what = value.partition("=")
+    done = belljar.run("serve", "--root", belljar.home / "state", "--port", "0", env={name: what})
+    assert done.returncode != 0 and name in done.stderr and text in done.stderr, done.stderr

@@ -11,7 +11,7 @@ import struct
 VERSION = 6
 (HELLO, START, SIGNAL, CANCEL, ATTACH, LIST, ACK, CLOSE_STDIN, MAKE_WORKSPACE, DROP_WORKSPACE,
  LIST_WORKSPACES, WARM) = range(1, 13)
-WELCOME, STARTED, REFUSED, RUNNING, ENDED, RUNS, WORKSPACE, WORKSPACES = range(20, 28)
+WELCOME, STARTED, REFUSED, RUNNING, ENDED, RUNS, WORKSPACE, WORKSPACES, WARMTH = range(20, 29)
 CHANNELS = ("stdin", "stdout", "stderr", "tty", "files", "capture", "listing")
 STATES = ("starting", "running", "ending", "ended")
 REASONS = (
@@ -165,7 +165,7 @@ class Wire:
         self.send_raw(u32(version) + u32(kind) + payload, fds)
 
     def receive(self):
-        """The next message; None when the keeper hung up."""
+        """The next message but for news of what is warm; None when the keeper hung up."""
         try:
             data, rights, flags, _ = self.socket.recvmsg(
                 1 << 18, socket.CMSG_SPACE(4 * FDS_MAX), socket.MSG_CMSG_CLOEXEC)
@@ -180,7 +180,7 @@ class Wire:
             return None
         version, kind = struct.unpack("<II", data[:8])
         assert version == VERSION
-        return Message(kind, data[8:], fds)
+        return self.receive() if kind == WARMTH else Message(kind, data[8:], fds)
 
     def expect(self, kind):
         message = self.receive()

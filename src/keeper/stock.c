@@ -1,0 +1,29 @@
+#include "keeper/stock.h"
+
+#define NS_PER_MS UINT64_C(1000000)
+
+void stock_limit(struct stock *s, uint64_t bytes, uint64_t bytes_each)
+{
+	s->n_max = (size_t)(bytes / bytes_each);
+}
+
+void stock_count(struct stock *s, bool was_there, uint64_t now_ns)
+{
+	s->n_wanted = stock_wanted(s, now_ns);
+	s->used_ns = now_ns;
+	if (was_there) {
+		s->n_hits++;
+		return;
+	}
+	s->n_misses++;
+	if (s->n_wanted < s->n_max)
+		s->n_wanted++;
+}
+
+size_t stock_wanted(const struct stock *s, uint64_t now_ns)
+{
+	bool is_idle = now_ns - s->used_ns >= STOCK_IDLE_MS * NS_PER_MS;
+	size_t n = is_idle || s->n_wanted < STOCK_MIN ? STOCK_MIN : s->n_wanted;
+
+	return n < s->n_max ? n : s->n_max;
+}
