@@ -31,22 +31,26 @@
 
 /* Runs as __main__ what comes by standard input, of which nothing is left then: it is no file of
  * the session's, and costs none. How many bytes that are is its argument, since a part of a
- * program, which is all that a server may have come to send before it died, must not be executed.
- * So that tracebacks show its lines all the same, they are kept for them; our own frames are not
- * shown. */
+ * program, which is all that a server may have come to send before it died, must not be executed;
+ * and so that it need not wait for the end of them. So that tracebacks show its lines all the
+ * same, they are kept for them; our own frames are not shown. What does that is a text, which
+ * is compiled when it is needed. */
 static const char python_start[] =
 	"def run():\n"
 	" import sys,posix\n"
-	" source=b''.join(iter(lambda:posix.read(0,1<<20),b''))\n"
-	" if len(source)!=int(sys.argv[1]): sys.exit('the code did not arrive whole')\n"
-	" name='" CODE_NAME "'\n"
+	" size,source=int(sys.argv[1]),b''\n"
+	" while len(source)<size:\n"
+	"  part=posix.read(0,size-len(source))\n"
+	"  if not part: sys.exit('the code did not arrive whole')\n"
+	"  source+=part\n"
 	" sys.argv[:]=['']\n"
-	" def show(kind,error,tb):\n"
-	"  import linecache,traceback\n"
-	"  lines=source.decode('utf-8','replace').splitlines(True)\n"
-	"  linecache.cache[name]=len(source),None,lines,name\n"
-	"  traceback.print_exception(kind,error,tb and tb.tb_next and tb.tb_next.tb_next)\n"
-	" sys.excepthook=show\n"
+	" sys.excepthook=lambda *what:exec('''"
+	"import linecache,traceback\n"
+	"lines=source.decode('utf-8','replace').splitlines(True)\n"
+	"linecache.cache['" CODE_NAME "']=len(source),None,lines,'" CODE_NAME "'\n"
+	"kind,error,tb=what\n"
+	"traceback.print_exception(kind,error,tb and tb.tb_next and tb.tb_next.tb_next)\n"
+	"''',{'source':source,'what':what})\n"
 	" del globals()['run']\n"
 	" exec(source,globals())\n"
 	"run()\n";
