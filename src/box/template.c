@@ -214,10 +214,16 @@ bool template_end(struct template_process *t)
 	return true;
 }
 
+void template_kill(const struct template_process *t)
+{
+	if (t->pid_fd >= 0)
+		(void)syscall(SYS_pidfd_send_signal, t->pid_fd, SIGKILL, NULL, 0);
+}
+
 void template_fini(struct template_process *t)
 {
 	if (t->pid > 0) {
-		(void)syscall(SYS_pidfd_send_signal, t->pid_fd, SIGKILL, NULL, 0);
+		template_kill(t);
 		(void)waitid(P_PID, (id_t)t->pid, NULL, WEXITED);
 		t->pid = 0;
 	}

@@ -29,5 +29,8 @@ int template_start(const struct box_host *host, const struct root *root, int lib
  * be called again. */
 bool template_end(struct template_process *t);
 
-/* End it now, and its boxes with it. */
+/* Kill it, and its boxes with it; template_end() comes to an end then. */
+void template_kill(const struct template_process *t);
+
+/* The same, and wait for it. */
 void template_fini(struct template_process *t);

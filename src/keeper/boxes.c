@@ -302,6 +302,18 @@ static void make_ready(struct keeper *k)
 	k->favourite = NULL; /* the next run tries again, and says so */
 }
 
+/* Those on `root`, or all if it is NULL. */
+static void forget_waiting(struct keeper *k, struct stock *s, const struct root *root)
+{
+	for (struct boxed *b = s->boxes, *next; b; b = next) {
+		next = b->next;
+		if (root && b->root != root)
+			continue;
+		remove_waiting(s, b);
+		boxes_retire(k, b);
+	}
+}
+
 void boxes_set_warm(struct keeper *k, const struct warm *warm)
 {
 	bool is_other = !streq(k->warm.imports, warm->imports);
@@ -310,10 +322,12 @@ void boxes_set_warm(struct keeper *k, const struct warm *warm)
 	/* Half for each kind; a template itself is what makes its clones small. */
 	stock_limit(&k->ready, warm->memory_bytes / 2, BOX_WAITING_BYTES);
 	stock_limit(&k->clones, warm->memory_bytes / 2, CLONE_WAITING_BYTES);
-	if (is_other || warm->warmth != WARM_LANGUAGES)
+	if (is_other || warm->warmth != WARM_LANGUAGES) {
 		templates_dismiss(k);
+		forget_waiting(k, &k->clones, NULL);
+	}
 	if (warm->warmth == WARM_OFF)
-		boxes_forget_root(k, k->favourite);
+		forget_waiting(k, &k->ready, NULL);
 	/* Who asks for it is about to use it. */
 	k->makes_ready = warm->warmth != WARM_OFF;
 }
@@ -430,17 +444,6 @@ bool boxes_use_root(const struct keeper *k, const struct root *root)
 			return true;
 	}
 	return false;
-}
-
-static void forget_waiting(struct keeper *k, struct stock *s, const struct root *root)
-{
-	for (struct boxed *b = s->boxes, *next; b; b = next) {
-		next = b->next;
-		if (b->root != root)
-			continue;
-		remove_waiting(s, b);
-		boxes_retire(k, b);
-	}
 }
 
 void boxes_forget_root(struct keeper *k, const struct root *root)

@@ -29,6 +29,10 @@
 #define RETRY_FIRST_MS UINT64_C(1000)
 #define RETRY_LAST_MS  UINT64_C(300000)
 
+/* What takes longer than this will not come: to load, and to make a box. */
+#define LOADING_MS UINT64_C(60000)
+#define MAKING_MS  UINT64_C(10000)
+
 struct template
 {
 	struct template *next;
@@ -197,10 +201,29 @@ static int start(struct keeper *k, const struct root *root, struct err *err)
 	return r < 0 ? err_set(err, r, "watch a template") : 0;
 }
 
+static bool is_older(uint64_t since_ns, uint64_t now_ns, uint64_t ms)
+{
+	return now_ns - since_ns >= ms * NS_PER_MS;
+}
+
 static bool is_worn(const struct template *t, uint64_t now)
 {
-	return t->n_made >= TEMPLATE_BOXES_MAX ||
-	       now - t->started_ns >= TEMPLATE_AGE_MS * NS_PER_MS;
+	return t->n_made >= TEMPLATE_BOXES_MAX || is_older(t->started_ns, now, TEMPLATE_AGE_MS);
+}
+
+/* It hangs: one that still loads has no boxes, and is killed. */
+static bool drop_stuck(struct keeper *k, struct template *t, uint64_t now)
+{
+	if (!t->is_ready && is_older(t->started_ns, now, LOADING_MS)) {
+		template_kill(&t->process);
+		give_up(k, t, "it takes too long to load");
+		return true;
+	}
+	if (t->asked && is_older(t->asked->asked_ns, now, MAKING_MS)) {
+		give_up(k, t, "it takes too long to make a box");
+		return true;
+	}
+	return false;
 }
 
 /* Those that serve no more and whose last box is gone. */
@@ -224,7 +247,9 @@ void templates_tend(struct keeper *k, const struct root *root)
 	struct template *t = serving(k);
 	struct err err = { 0 };
 
-	if (t && t->is_ready && is_worn(t, now)) {
+	if (t && drop_stuck(k, t, now)) {
+		t = NULL;
+	} else if (t && t->is_ready && is_worn(t, now)) {
 		dismiss(k, t);
 		t = NULL;
 	}
