@@ -3,8 +3,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/mount.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -27,18 +30,37 @@
 #endif
 
 /* Whom we try it with: below all users of boxes, and nobody else's either. */
-#define STAND_IN_UID 0x6fffffffu
+#define STAND_IN_UID (BOX_UID_TEMPLATE - 1)
+
+/* Its number, which the kernel tells of any descriptor for a process. */
+static int read_pid(int pid_fd)
+{
+	char path[48];
+	char text[512];
+
+	(void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pid_fd);
+	const char *line = fd_read_text(AT_FDCWD, path, text, sizeof(text)) > 0
+				   ? strstr(text, "\nPid:")
+				   : NULL;
+	return line ? (int)strtol(line + 5, NULL, 10) : -1;
+}
 
 static int open_user_namespace(const struct box *box)
 {
+	struct pollfd gone = { .fd = box->pid_fd, .events = POLLIN };
 	char path[32];
-	int fd = ioctl(box->pid_fd, PIDFD_GET_USER_NAMESPACE, 0);
+	AUTO_FD fd = ioctl(box->pid_fd, PIDFD_GET_USER_NAMESPACE, 0);
 
 	if (fd >= 0)
-		return fd;
-	/* It is our child and not reaped, so nobody else has its number. */
-	(void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)box->pid);
-	return open(path, O_RDONLY | O_CLOEXEC);
+		return take_fd(&fd);
+	(void)snprintf(path, sizeof(path), "/proc/%d/ns/user", read_pid(box->pid_fd));
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	/* As long as it lives, nobody else has its number. */
+	if (fd >= 0 && poll(&gone, 1, 0) != 0) {
+		errno = ESRCH;
+		return -1;
+	}
+	return take_fd(&fd);
 }
 
 int idmap_mount(int mount_fd, const struct box *box, struct err *err)

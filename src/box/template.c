@@ -74,10 +74,12 @@ static bool set_descriptors(int control_fd, int library_fd)
 
 /* In the new process, once its user is mapped. Whoever waits for an answer sees the end of the
  * socket when this fails. */
-static _Noreturn void be_template(const struct box_host *host, int control_fd, int library_fd)
+static _Noreturn void be_template(
+	const struct box_host *host, int keepers_fd, int control_fd, int library_fd)
 {
 	char go;
 
+	(void)close(keepers_fd); /* or we would not see its end */
 	if (recv(control_fd, &go, 1, 0) != 1 || (host->privileged && setgroups(0, NULL) < 0) ||
 		setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0 || !make_mounts() ||
 		sethostname("box", 3) < 0 || chdir("/") < 0 ||
@@ -182,7 +184,7 @@ int template_start(const struct box_host *host, const struct root *root, int lib
 	theirs = ends[1];
 	t.pid = clone_into(host, root, &t.pid_fd);
 	if (t.pid == 0)
-		be_template(host, theirs, library_fd);
+		be_template(host, t.control_fd, theirs, library_fd);
 	int r = t.pid < 0 ? err_errno(err, "make the namespaces of a template") : 0;
 	if (r == 0)
 		r = map_users(host, t.pid, err);

@@ -161,10 +161,11 @@ static bool limits_differ(const struct limits *a, const struct limits *b)
 
 bool boxes_is_python(const struct spec *s)
 {
-	const char *name = strrchr(s->argv[0], '/');
-
-	return s->deed == DEED_EXECUTE && !s->tty && streq(s->image, "host") &&
-	       str_after(name ? name + 1 : s->argv[0], "python");
+	/* Only what is executed has arguments. */
+	if (s->deed != DEED_EXECUTE || s->tty || !streq(s->image, "host"))
+		return false;
+	const char *slash = strrchr(s->argv[0], '/');
+	return str_after(slash ? slash + 1 : s->argv[0], "python") != NULL;
 }
 
 /* The box looks closer, and executes what is not for a clone. */
@@ -314,6 +315,11 @@ static void forget_waiting(struct keeper *k, struct stock *s, const struct root 
 	}
 }
 
+void boxes_forget_clones(struct keeper *k)
+{
+	forget_waiting(k, &k->clones, NULL);
+}
+
 void boxes_set_warm(struct keeper *k, const struct warm *warm)
 {
 	bool is_other = !streq(k->warm.imports, warm->imports);
@@ -324,7 +330,7 @@ void boxes_set_warm(struct keeper *k, const struct warm *warm)
 	stock_limit(&k->clones, warm->memory_bytes / 2, CLONE_WAITING_BYTES);
 	if (is_other || warm->warmth != WARM_LANGUAGES) {
 		templates_dismiss(k);
-		forget_waiting(k, &k->clones, NULL);
+		boxes_forget_clones(k);
 	}
 	if (warm->warmth == WARM_OFF)
 		forget_waiting(k, &k->ready, NULL);
@@ -339,8 +345,7 @@ void boxes_add_warm(struct keeper *k, struct boxed *b)
 
 static bool wants_warm(const struct keeper *k)
 {
-	return k->warm.warmth == WARM_LANGUAGES && k->favourite && templates_ready(k) &&
-	       !k->stopping &&
+	return k->warm.warmth == WARM_LANGUAGES && templates_ready(k) && !k->stopping &&
 	       k->clones.n + templates_asked(k) < stock_wanted(&k->clones, clock_monotonic_ns());
 }
 
@@ -351,13 +356,15 @@ static void make_warm(struct keeper *k)
 	struct boxed *b = xnew(struct boxed);
 
 	b->asked_ns = clock_monotonic_ns();
-	b->root = k->favourite;
+	b->root = k->host_root;
 	b->box = (struct box){ .pid_fd = -1, .control_fd = -1, .net_fd = -1 };
 	int r = make_group(k, &k->favourite_limits, b, &err);
 	if (r == 0)
-		r = templates_ask(k, b, boxes_choose_uid(k));
-	if (r < 0)
+		r = templates_ask(k, b, boxes_choose_uid(k), &err);
+	if (r < 0) {
 		boxes_retire(k, b);
+		templates_fail(k, err.text);
+	}
 }
 
 static void describe_stock(const struct stock *s, struct warm_stock *ret)
@@ -393,10 +400,10 @@ static void tell_warmth(struct keeper *k)
 		state.busy++;
 	put_init(&p, 4096);
 	warm_state_put(&state, &p);
-	for (struct peer *peer = k->peers, *next; peer; peer = next) {
-		next = peer->next;
+	/* One that does not read misses news, no more. */
+	for (const struct peer *peer = k->peers; peer; peer = peer->next) {
 		if (peer->hears_warmth)
-			peer_send(k, peer, MESSAGE_WARMTH, &p, NULL, 0);
+			(void)frame_send(peer->watch.fd, MESSAGE_WARMTH, &p, NULL, 0);
 	}
 	put_fini(&p);
 }
@@ -418,8 +425,7 @@ static bool shrink(struct keeper *k, struct stock *s)
  * been quiet for a moment. */
 bool boxes_tend(struct keeper *k, bool quiet)
 {
-	if (k->favourite && k->warm.warmth == WARM_LANGUAGES)
-		templates_tend(k, k->favourite);
+	templates_tend(k);
 	if (wants_warm(k))
 		make_warm(k);
 	else if (wants_ready(k) && (quiet || k->ready.n == 0))

@@ -43,6 +43,9 @@ bool boxes_is_python(const struct spec *s);
 /* What to make ahead from now on. */
 void boxes_set_warm(struct keeper *k, const struct warm *warm);
 
+/* Those of a template that wait: they go when it does. */
+void boxes_forget_clones(struct keeper *k);
+
 /* A template made this one. */
 void boxes_add_warm(struct keeper *k, struct boxed *b);
 

@@ -220,7 +220,23 @@ TEST(only_a_network_without_a_trace_is_used_again)
 	IN_CHILD(use_nets, d.path);
 }
 
-TESTS(UNIT(boxes_are_taken_made_ahead_and_retired),
+TEST(what_is_not_executed_is_no_python)
+{
+	char *none[] = { NULL };
+	char *python[] = { (char *)"/usr/bin/python3", NULL };
+	struct spec s = { .image = "host", .argv = none, .deed = DEED_FILES };
+
+	CHECK(!boxes_is_python(&s));
+	s.argv = NULL;
+	CHECK(!boxes_is_python(&s));
+	s.deed = DEED_EXECUTE;
+	s.argv = python;
+	CHECK(boxes_is_python(&s));
+	s.tty = true;
+	CHECK(!boxes_is_python(&s));
+}
+
+TESTS(UNIT(what_is_not_executed_is_no_python), UNIT(boxes_are_taken_made_ahead_and_retired),
 	UNIT(a_box_that_died_while_it_waited_is_not_used),
 	UNIT(no_more_boxes_are_made_of_a_root_that_goes),
 	UNIT(only_a_network_without_a_trace_is_used_again))

@@ -42,6 +42,9 @@
 #define IDLE_LONGER_NS (UINT64_C(3600) * 1000000000)
 #define IDLE_MS        1000
 
+/* How often we look whether a template that is missing can be started. */
+#define TEMPLATE_MS 500
+
 int watch_start(struct keeper *k, struct watch *w, int fd, uint32_t events)
 {
 	struct epoll_event event = { .events = events, .data.ptr = w };
@@ -198,10 +201,11 @@ static void bury_the_dead(struct keeper *k)
 static int sleep_ms(const struct keeper *k, bool more_to_do)
 {
 	int timeout = next_timeout(k);
-	int longest = more_to_do         ? QUIET_MS
-		      : k->deaf_fd >= 0  ? DEAF_MS
-		      : k->idle_since_ns ? IDLE_MS
-					 : EXPIRE_MS;
+	int longest = more_to_do             ? QUIET_MS
+		      : k->deaf_fd >= 0      ? DEAF_MS
+		      : templates_pending(k) ? TEMPLATE_MS
+		      : k->idle_since_ns     ? IDLE_MS
+					     : EXPIRE_MS;
 
 	return timeout < 0 || timeout > longest ? longest : timeout;
 }
@@ -281,6 +285,7 @@ static int prepare_host(struct keeper *k, const char *profile_path, struct err *
 	workspace_home_init(&k->workspace_home, &k->host, k->root_dir);
 	/* Assembled now, so that the first run does not wait for it. */
 	r = images_find_root(k, "host", &root, err);
+	k->host_root = root;
 	spec_init(&standard);
 	k->favourite_limits = standard.limits;
 	if (k->makes_ready)

@@ -144,6 +144,7 @@ struct keeper {
 	size_t n_retired;
 	bool makes_ready;               /* boxes are made ahead */
 	bool is_quiet;                  /* nothing happened for a moment */
+	const struct root *host_root;   /* of which templates are, and no other */
 	const struct root *favourite;   /* what to make ahead; NULL for nothing */
 	struct limits favourite_limits; /* those of the last run: the next often has the same */
 	uint64_t n_groups;
@@ -224,12 +225,15 @@ void workspaces_settle(struct keeper *k, struct workspace *w, uint64_t bytes);
 #define TEMPLATE_BOXES_MAX 4096u
 #define TEMPLATE_AGE_MS    UINT64_C(600000)
 
-/* Have one on `root`, and be rid of those that are done with. */
-void templates_tend(struct keeper *k, const struct root *root);
+/* Have one, if that is wanted, and be rid of those that are done with. */
+void templates_tend(struct keeper *k);
+/* It could not be asked for a box: not again for a while. */
+void templates_fail(struct keeper *k, const char *why);
 bool templates_ready(const struct keeper *k);
+bool templates_pending(const struct keeper *k); /* there is none, and should be */
 size_t templates_asked(const struct keeper *k); /* boxes that are to come */
 /* Ask for a box of the user `uid`; it is boxes_add_warm()ed when it is there. */
-int templates_ask(struct keeper *k, struct boxed *b, uid_t uid);
+int templates_ask(struct keeper *k, struct boxed *b, uid_t uid, struct err *err);
 /* A network that nobody is in any more, of a box of template `id`. Takes the descriptor. */
 void templates_give_net(struct keeper *k, uint64_t id, int fd);
 /* That which serves is not wanted any more. */

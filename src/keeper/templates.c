@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -57,7 +58,18 @@ bool templates_ready(const struct keeper *k)
 {
 	const struct template *t = serving(k);
 
-	return t && t->is_ready;
+	return t && t->is_ready && clock_monotonic_ns() >= k->template_not_before_ns;
+}
+
+static bool is_wanted(const struct keeper *k)
+{
+	return k->warm.warmth == WARM_LANGUAGES && k->host_root && k->warm_library_size &&
+	       !k->stopping;
+}
+
+bool templates_pending(const struct keeper *k)
+{
+	return is_wanted(k) && !serving(k);
 }
 
 size_t templates_asked(const struct keeper *k)
@@ -84,6 +96,9 @@ static void dismiss(struct keeper *k, struct template *t)
 	watch_stop(k, &t->watch);
 	while ((b = next_asked(t)))
 		boxes_retire(k, b);
+	/* Who still loads would not look at the socket, and has no boxes. */
+	if (!t->is_ready)
+		template_kill(&t->process);
 	(void)template_end(&t->process);
 }
 
@@ -102,13 +117,20 @@ static void give_up(struct keeper *k, struct template *t, const char *why)
 	dismiss(k, t);
 }
 
+/* We wait for its end with this one. */
+static bool is_pid_fd(int fd)
+{
+	return syscall(SYS_pidfd_send_signal, fd, 0, NULL, 0) == 0 || errno == ESRCH ||
+	       errno == EPERM;
+}
+
 static void on_box(struct keeper *k, struct template *t, struct frame *f)
 {
 	struct boxed *b = next_asked(t);
 
-	if (!b || f->n_fds != 3) {
+	if (!b || f->n_fds != 3 || !is_pid_fd(f->fds[1]) || fd_set_nonblock(f->fds[0], true) < 0) {
 		boxes_retire(k, b);
-		give_up(k, t, "it sent a box that nobody asked for");
+		give_up(k, t, "it sent what is no box, or that nobody asked for");
 		return;
 	}
 	b->box.pid = BOX_OF_TEMPLATE;
@@ -211,11 +233,10 @@ static bool is_worn(const struct template *t, uint64_t now)
 	return t->n_made >= TEMPLATE_BOXES_MAX || is_older(t->started_ns, now, TEMPLATE_AGE_MS);
 }
 
-/* It hangs: one that still loads has no boxes, and is killed. */
+/* It hangs. */
 static bool drop_stuck(struct keeper *k, struct template *t, uint64_t now)
 {
 	if (!t->is_ready && is_older(t->started_ns, now, LOADING_MS)) {
-		template_kill(&t->process);
 		give_up(k, t, "it takes too long to load");
 		return true;
 	}
@@ -241,28 +262,33 @@ static void reap(struct keeper *k)
 	}
 }
 
-void templates_tend(struct keeper *k, const struct root *root)
+void templates_tend(struct keeper *k)
 {
 	uint64_t now = clock_monotonic_ns();
 	struct template *t = serving(k);
 	struct err err = { 0 };
+	bool is_over = t && drop_stuck(k, t, now);
 
-	if (t && drop_stuck(k, t, now)) {
-		t = NULL;
-	} else if (t && t->is_ready && is_worn(t, now)) {
+	if (t && !is_over && t->is_ready && is_worn(t, now)) {
 		dismiss(k, t);
-		t = NULL;
+		boxes_forget_clones(k);
 	}
 	reap(k);
-	if (t || now < k->template_not_before_ns || k->stopping || !k->warm_library_size)
+	if (!templates_pending(k) || now < k->template_not_before_ns)
 		return;
-	if (start(k, root, &err) < 0) {
+	if (start(k, k->host_root, &err) < 0) {
 		log_warn("cannot start a warm interpreter, ignoring: %s", err.text);
 		retry_later(k);
 	}
 }
 
-int templates_ask(struct keeper *k, struct boxed *b, uid_t uid)
+void templates_fail(struct keeper *k, const char *why)
+{
+	log_warn("cannot make a warm box, ignoring: %s", why);
+	retry_later(k);
+}
+
+int templates_ask(struct keeper *k, struct boxed *b, uid_t uid, struct err *err)
 {
 	struct template *t = serving(k);
 	struct boxed **end = &t->asked;
@@ -271,7 +297,7 @@ int templates_ask(struct keeper *k, struct boxed *b, uid_t uid)
 
 	int n = b->cgroup ? cgroup_open_entrances(b->cgroup, fds, ARRAY_SIZE(fds)) : 0;
 	if (n < 0)
-		return n;
+		return err_set(err, n, "open the entrances of a cgroup");
 	put_init(&p, 64);
 	put_u32(&p, uid);
 	int r = frame_send(t->watch.fd, MESSAGE_TEMPLATE_MAKE, &p, fds, (size_t)n);
@@ -279,7 +305,7 @@ int templates_ask(struct keeper *k, struct boxed *b, uid_t uid)
 	while (n-- > 0)
 		(void)close(fds[n]);
 	if (r < 0)
-		return r;
+		return err_set(err, r, "ask a template: %s", strerror(-r));
 	b->box.uid = uid;
 	b->template_id = t->id;
 	while (*end)

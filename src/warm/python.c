@@ -10,6 +10,7 @@
  * the kernel. */
 #include "warm/python.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -50,6 +51,7 @@ struct compiler_flags {
 #define IGNORE_COOKIE 0x0800 /* PyCF_IGNORE_COOKIE: what -c has is UTF-8 whatever it says */
 #define CONFIG_SIZE   8192   /* many times that of PyConfig in any version */
 #define FLAG_BYTECODE 4      /* sys.flags.dont_write_bytecode */
+#define ENTRIES_MAX   4096u  /* of a directory that are looked at */
 
 /* Name, what it returns, what it takes. */
 #define FUNCTIONS(F)                                                                               \
@@ -116,6 +118,7 @@ static struct {
 	int minor;            /* 11 of Python 3.11 */
 	struct object *boot;  /* the namespace of python_boot.py */
 	struct object *flags; /* sys.flags */
+	char **imported;      /* packages that a new one does not have; ends with NULL */
 } self;
 
 extern const char python_boot[];
@@ -216,6 +219,26 @@ static int import(const char *names, char *notes, size_t size, struct err *err)
 	return 0;
 }
 
+/* Kept as text: whether they are in somebody's way is asked in the init of a box. */
+static int list_imported(struct err *err)
+{
+	struct object *list =
+		py.PyObject_CallFunctionObjArgs(boot_function("imported"), (void *)NULL);
+
+	if (!list) {
+		py.PyErr_Print();
+		return err_set(err, -EIO, "list what was imported");
+	}
+	ssize_t n = py.PyList_Size(list);
+	self.imported = xcalloc((size_t)n + 1, sizeof(*self.imported));
+	for (ssize_t i = 0; i < n; i++) {
+		const char *name = py.PyUnicode_AsUTF8(py.PyList_GetItem(list, i));
+
+		self.imported[i] = xstrdup(name ? name : "?");
+	}
+	return 0;
+}
+
 static int find_version(struct err *err)
 {
 	const unsigned long *version = dlsym(RTLD_DEFAULT, "Py_Version");
@@ -241,6 +264,8 @@ int python_load(
 		r = load_boot(err);
 	if (r == 0)
 		r = import(imports, notes, notes_size, err);
+	if (r == 0)
+		r = list_imported(err);
 	if (r == 0)
 		self.flags = py.PySys_GetObject("flags");
 	return r;
@@ -315,6 +340,17 @@ static bool is_plain_source(const char *path)
 	return n >= 0 && !memmem(tail, (size_t)n, "PK\5\6", 4);
 }
 
+static bool is_utf8(const char *text)
+{
+	struct object *decoded = py.PyUnicode_DecodeUTF8(text, (ssize_t)strlen(text), "strict");
+
+	if (!decoded)
+		py.PyErr_Clear();
+	else
+		py.Py_DecRef(decoded);
+	return decoded != NULL;
+}
+
 static bool has_usual_arguments(const struct spec *spec)
 {
 	char *const *argv = spec->argv;
@@ -322,9 +358,58 @@ static bool has_usual_arguments(const struct spec *spec)
 	if (!argv[1])
 		return false;
 	if (streq(argv[1], "-c"))
-		return argv[2] != NULL;
+		return argv[2] && is_utf8(argv[2]);
 	/* Versions differ in what "./main.py" is called in tracebacks. */
 	return argv[1][0] != '-' && argv[1][0] != '.' && is_plain_source(argv[1]);
+}
+
+/* A program elsewhere that is the same file may be that of a virtual environment. */
+static bool is_in_usual_place(const char *program)
+{
+	static const char *const places[] = { "/usr/bin/", "/bin/", "/usr/local/bin/",
+		"/var/lib/belljar/bin/" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		const char *name = str_after(program, places[i]);
+
+		if (name && !strchr(name, '/'))
+			return true;
+	}
+	return false;
+}
+
+/* Is this "name", "name.py" or "name.so", of a module that was imported? */
+static bool is_imported(const char *name)
+{
+	size_t size = strcspn(name, ".");
+
+	for (size_t i = 0; self.imported && self.imported[i]; i++) {
+		if (strlen(self.imported[i]) == size && memcmp(self.imported[i], name, size) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Modules that are beside the program come before those that were imported ahead. */
+static bool has_modules_in_the_way(const struct spec *spec)
+{
+	char path[PATH_MAX];
+	struct dirent *entry = NULL;
+
+	if (!self.imported || !self.imported[0])
+		return false;
+	if (streq(spec->argv[1], "-c"))
+		(void)snprintf(path, sizeof(path), "%s", spec->cwd);
+	else if (!realpath(spec->argv[1], path) || !strrchr(path, '/'))
+		return true;
+	else
+		*strrchr(path, '/') = '\0';
+	CLEANUP(fd_close_dirp) DIR *dir = opendir(path[0] ? path : "/");
+	for (size_t n = 0; dir && (entry = readdir(dir)) && n < ENTRIES_MAX; n++) {
+		if (is_imported(entry->d_name))
+			return true;
+	}
+	return !dir || entry;
 }
 
 /* Whether a clone is as good; then `program` is what sys.executable says. */
@@ -335,7 +420,8 @@ static bool suits(const struct spec *spec, char *program, size_t size)
 	return !spec->tty && has_usual_environment(spec) &&
 	       guest_find_program(spec, program, size) && stat(program, &st) == 0 &&
 	       st.st_dev == self.program.st_dev && st.st_ino == self.program.st_ino &&
-	       program[0] == '/' && has_usual_arguments(spec) && !has_own_modules(spec);
+	       is_in_usual_place(program) && has_usual_arguments(spec) && !has_own_modules(spec) &&
+	       !has_modules_in_the_way(spec);
 }
 
 /* What Python makes of the name of its file: "main.py" is /workspace/main.py in tracebacks. */
@@ -354,14 +440,6 @@ static void make_absolute(const char *path, char *buf, size_t size)
 static bool adopt(const struct spec *spec, const char *program, const char *file)
 {
 	char *const *argv = spec->argv;
-
-	if (streq(argv[1], "-c")) {
-		struct object *text =
-			py.PyUnicode_DecodeUTF8(argv[2], (ssize_t)strlen(argv[2]), "strict");
-		if (!text)
-			return false;
-		py.Py_DecRef(text);
-	}
 	struct object *path = py.PyBytes_FromString(program);
 	struct object *words = bytes_list(argv);
 	struct object *env = bytes_list(spec->env);

@@ -6,6 +6,7 @@ import os
 import posix
 
 _before = set(sys.modules)
+_new = {name.partition(".")[0] for name in _before}  # what a new interpreter has
 import atexit
 import gc
 import io
@@ -51,6 +52,11 @@ def prepare(imports):
     main.__dict__.update(sys.modules["__main__"].__dict__)
     sys.modules["__main__"] = main
     return failed
+
+
+def imported():
+    """Packages that are there for the imports alone."""
+    return sorted({name.partition(".")[0] for name in sys.modules} - _new)
 
 
 def _is_set(env, name):

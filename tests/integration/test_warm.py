@@ -14,6 +14,7 @@ import pytest
 
 from jar import SLOWER, eventually
 from server import make_server  # noqa: F401, a fixture
+from test_image import BASE, oci, write_dir
 from test_keeper import Keeper
 
 WARM_SECONDS = 20 * SLOWER
@@ -94,7 +95,7 @@ COLD = {
     "a name with a dot": ["--copy-in", "DOT", "--", "python3", "./main.py"],
     "no such file": ["--", "python3", "nowhere.py"],
     "a directory": ["--", "python3", "/workspace"],
-    "what is not UTF-8": ["--", "python3", "-c", b"print('\xff')"],
+    "what is not UTF-8": ["--", "python3", "-c", "print('\udcff')"],
     "a shell": ["--", "sh", "-c", "echo $0"],
 }
 
@@ -108,7 +109,7 @@ def test_what_a_clone_can_not_do_is_done_by_a_new_interpreter(both):
     both.set("languages")
     for name, argv in given.items():
         run = both.run(*argv)
-        if name not in ("a shell", "what is not UTF-8", "another home"):
+        if name not in ("a shell", "another home"):
             assert run["started"] == "cold", name
         for field, value in cold[name].items():
             assert ADDRESS.sub("0x", str(run[field])) == value, (name, field)
@@ -123,6 +124,36 @@ def test_modules_of_the_user_are_found(both):
               "sys.exit(subprocess.run(['python3', '-c', 'import mine; print(mine.x)']).returncode)")
     run = both.run("--", "python3", "-c", script)
     assert (run["stdout"], run["exit_code"]) == ("5\n", 0), run["stderr"]
+
+
+VENV = """
+import os, subprocess, sys
+os.makedirs("v/bin"); os.makedirs("v/lib/python3.%d/site-packages" % sys.version_info[1])
+os.symlink("/usr/bin/python3", "v/bin/python3"); open("v/pyvenv.cfg", "w").write("home = /usr/bin")
+"""
+
+
+def test_a_virtual_environment_is_used(make_server):
+    server = make_server()
+    session = server.post("/sessions", json={"base_image": "host"}).json()["id"]
+
+    def run(*command):
+        return server.post("/runs?wait=20", json={
+            "session_id": session, "command": list(command)}).json()
+    assert run("python3", "-c", VENV)["exit_code"] == 0
+    for _ in range(4):
+        done = run("/workspace/v/bin/python3", "-c", "import sys; print(sys.prefix)")
+        assert done["stdout"] == "/workspace/v\n", done
+
+
+def test_a_module_beside_the_program_comes_first(both):
+    both.set("languages", "queue")
+    path = both.jar.file("main.py", "import queue; print(queue.__file__)")
+    mine = both.jar.file("queue.py", "")
+    argv = ["--copy-in", path, "--", "python3", "main.py"]
+    assert both.outcome(*argv, started="warm")["stdout"].startswith("/usr/lib/")
+    run = both.run("--copy-in", mine, *argv)
+    assert (run["stdout"], run["started"]) == ("/workspace/queue.py\n", "cold")
 
 
 LEAVES = """
@@ -214,14 +245,35 @@ def descendants(pid):
     return found
 
 
+def templates_of(keeper):
+    return [pid for pid in template_pids() if pid in descendants(keeper.process.pid)]
+
+
+def kill_templates(keeper):
+    assert templates_of(keeper)
+    for pid in templates_of(keeper):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_a_template_is_of_the_host_whatever_was_run_last(both):
+    """An image's own interpreter is a guest's, and in a box, or nowhere."""
+    source = write_dir(oci(BASE), both.jar.home / "image")
+    assert both.jar.cli("image", "import", source).returncode == 0
+    both.set("languages")
+    for _ in range(3):
+        both.run("--image", "test:1", "--", "/nothing")
+    kill_templates(both.keeper)
+    both.run("--image", "test:1", "--", "/nothing")
+    assert eventually(lambda: templates_of(both.keeper), WARM_SECONDS)
+    assert eventually(lambda: both.run("--", "python3", "-c", "")["started"] == "warm",
+                      WARM_SECONDS, pause=0.1)
+
+
 def test_a_template_that_dies_is_replaced(both):
     """And a run goes on meanwhile: with an interpreter of its own."""
     both.set("languages")
-    ours = [pid for pid in template_pids() if pid in descendants(both.keeper.process.pid)]
-    assert ours
-    for pid in ours:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    kill_templates(both.keeper)
     assert both.run("--", "python3", "-c", "print(1)")["stdout"] == "1\n"
     assert eventually(lambda: both.run("--", "python3", "-c", "")["started"] == "warm",
                       WARM_SECONDS, pause=0.1)
@@ -230,10 +282,10 @@ def test_a_template_that_dies_is_replaced(both):
 def test_off_means_that_nothing_is_made_ahead(both):
     both.set("off")
     assert [both.run("--", "true")["started"] for _ in range(3)] == ["cold"] * 3
-    assert not [pid for pid in template_pids() if pid in descendants(both.keeper.process.pid)]
+    assert not templates_of(both.keeper)
     both.set("boxes")
     assert eventually(lambda: both.run("--", "true")["started"] == "warm", WARM_SECONDS)
-    assert not [pid for pid in template_pids() if pid in descendants(both.keeper.process.pid)]
+    assert not templates_of(both.keeper)
 
 
 def series(server, name, language):
