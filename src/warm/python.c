@@ -47,11 +47,12 @@ struct compiler_flags {
 	int feature_version;
 };
 
-#define FILE_INPUT    257    /* Py_file_input: a whole program, not one expression */
-#define IGNORE_COOKIE 0x0800 /* PyCF_IGNORE_COOKIE: what -c has is UTF-8 whatever it says */
-#define CONFIG_SIZE   8192   /* many times that of PyConfig in any version */
-#define FLAG_BYTECODE 4      /* sys.flags.dont_write_bytecode */
-#define ENTRIES_MAX   4096u  /* of a directory that are looked at */
+#define FILE_INPUT       257    /* Py_file_input: a whole program, not one expression */
+#define IGNORE_COOKIE    0x0800 /* PyCF_IGNORE_COOKIE: what -c has is UTF-8 whatever it says */
+#define CONFIG_SIZE      8192   /* many times that of PyConfig in any version */
+#define FLAG_BYTECODE    4      /* sys.flags.dont_write_bytecode */
+#define SHOWS_TEXT_MINOR 13     /* 3.13, see run_text_by_itself() */
+#define ENTRIES_MAX      4096u  /* of a directory that are looked at */
 
 /* Name, what it returns, what it takes. */
 #define FUNCTIONS(F)                                                                               \
@@ -70,6 +71,7 @@ struct compiler_flags {
 	F(PyRun_FileExFlags, struct object *,                                                      \
 		(FILE *, const char *, int, struct object *, struct object *, int,                 \
 			struct compiler_flags *))                                                  \
+	F(PyRun_SimpleStringFlags, int, (const char *, struct compiler_flags *))                   \
 	F(PyList_New, struct object *, (ssize_t))                                                  \
 	F(PyList_Append, int, (struct object *, struct object *))                                  \
 	F(PyList_Size, ssize_t, (struct object *))                                                 \
@@ -469,6 +471,25 @@ static struct object *run_text(const char *text, struct object *names)
 	return py.PyRun_StringFlags(program, FILE_INPUT, names, names, &flags);
 }
 
+/* From 3.13 on tracebacks show the lines of such a program, which Python keeps for them in a
+ * way of its own: so it is to run it itself, and to say what went wrong. Of SystemExit it makes
+ * its end at once. */
+static int run_text_by_itself(const char *text, bool *ret_interrupted)
+{
+	struct compiler_flags flags = { IGNORE_COOKIE, self.minor };
+	AUTO_FREE char *program = NULL;
+
+	if (asprintf(&program, "%s\n", text) < 0)
+		abort();
+	*ret_interrupted = false;
+	if (py.PyRun_SimpleStringFlags(program, &flags) == 0)
+		return 0;
+	struct object *answer =
+		py.PyObject_CallFunctionObjArgs(boot_function("was_interrupted"), (void *)NULL);
+	*ret_interrupted = answer && py.PyObject_IsTrue(answer) == 1;
+	return 1;
+}
+
 static struct object *run_file(const char *path, struct object *names)
 {
 	struct compiler_flags flags = { 0, self.minor };
@@ -544,6 +565,10 @@ static _Noreturn void be_guest(const struct spec *spec, const char *program)
 		guest_reset_signals();
 		(void)execve(program, spec->argv, spec->env);
 		_exit(127);
+	}
+	if (!is_file && self.minor >= SHOWS_TEXT_MINOR) {
+		int status = run_text_by_itself(spec->argv[2], &interrupted);
+		end(status, interrupted);
 	}
 	struct object *names = py.PyModule_GetDict(py.PyImport_AddModule("__main__"));
 	struct object *done = NULL;

@@ -121,6 +121,13 @@ def _flush():
     return done
 
 
+def was_interrupted():
+    """Whether the error that was just shown is one."""
+    last = getattr(sys, "last_exc", None)
+    kind = type(last) if last is not None else getattr(sys, "last_type", None)
+    return isinstance(kind, type) and issubclass(kind, KeyboardInterrupt)
+
+
 def exit_code(error):
     """What Python makes of SystemExit."""
     code = error.code
