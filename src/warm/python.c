@@ -1,7 +1,5 @@
-/* Theory of operation. A clone of the interpreter is a guest if nothing that the guest could ask
- * for depends on how it was started: it is to run code given by -c or a file, with the
- * environment that the template was started with in all that Python or the C library read at
- * their start. Everything else is executed as usual, in the same box.
+/* Theory of operation. A clone of the interpreter is the guest where that is as good as a new one
+ * (suit.h); everything else is executed as usual, in the same box.
  *
  * What differs between one run and another, argv, environment, streams, random numbers, is set
  * in the clone by adopt() of python_boot.py. Its end is the expensive part of a short program:
@@ -10,10 +8,8 @@
  * the kernel. */
 #include "warm/python.h"
 
-#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdint.h>
@@ -31,6 +27,7 @@
 #include "base/str.h"
 #include "box/guest.h"
 #include "ipc/spec.h"
+#include "warm/suit.h"
 #include "warm/title.h"
 
 /* Opaque to us; and what Python returns by value where it may fail. */
@@ -52,7 +49,6 @@ struct compiler_flags {
 #define CONFIG_SIZE      8192   /* many times that of PyConfig in any version */
 #define FLAG_BYTECODE    4      /* sys.flags.dont_write_bytecode */
 #define SHOWS_TEXT_MINOR 13     /* 3.13, see run_text_by_itself() */
-#define ENTRIES_MAX      4096u  /* of a directory that are looked at */
 
 /* Name, what it returns, what it takes. */
 #define FUNCTIONS(F)                                                                               \
@@ -115,13 +111,9 @@ static const struct {
 };
 
 /* What this one was started with, and what it was found to be. */
-static struct {
-	struct stat program;
-	int minor;            /* 11 of Python 3.11 */
-	struct object *boot;  /* the namespace of python_boot.py */
-	struct object *flags; /* sys.flags */
-	char **imported;      /* packages that a new one does not have; ends with NULL */
-} self;
+static struct python self;
+static struct object *boot;  /* the namespace of python_boot.py */
+static struct object *flags; /* sys.flags */
 
 extern const char python_boot[];
 extern const size_t python_boot_size;
@@ -155,7 +147,7 @@ static int initialize(struct err *err)
 
 static struct object *boot_function(const char *name)
 {
-	return py.PyDict_GetItemString(self.boot, name);
+	return py.PyDict_GetItemString(boot, name);
 }
 
 static int load_boot(struct err *err)
@@ -163,8 +155,8 @@ static int load_boot(struct err *err)
 	AUTO_FREE char *source = xcalloc(1, python_boot_size + 1);
 
 	memcpy(source, python_boot, python_boot_size);
-	self.boot = py.PyDict_New();
-	struct object *done = py.PyRun_StringFlags(source, FILE_INPUT, self.boot, self.boot, NULL);
+	boot = py.PyDict_New();
+	struct object *done = py.PyRun_StringFlags(source, FILE_INPUT, boot, boot, NULL);
 	if (!done) {
 		py.PyErr_Print();
 		return err_set(err, -EIO, "prepare Python");
@@ -172,16 +164,18 @@ static int load_boot(struct err *err)
 	return 0;
 }
 
+static void append(struct object *list, struct object *word)
+{
+	(void)py.PyList_Append(list, word);
+	py.Py_DecRef(word);
+}
+
 static struct object *bytes_list(char *const *words)
 {
 	struct object *list = py.PyList_New(0);
 
-	for (size_t i = 0; words[i]; i++) {
-		struct object *word = py.PyBytes_FromString(words[i]);
-
-		(void)py.PyList_Append(list, word);
-		py.Py_DecRef(word);
-	}
+	for (size_t i = 0; words[i]; i++)
+		append(list, py.PyBytes_FromString(words[i]));
 	return list;
 }
 
@@ -191,12 +185,8 @@ static struct object *split_names(const char *names)
 	struct object *list = py.PyList_New(0);
 	char *rest = NULL;
 
-	for (char *name = strtok_r(copy, ", ", &rest); name; name = strtok_r(NULL, ", ", &rest)) {
-		struct object *word = py.PyUnicode_FromString(name);
-
-		(void)py.PyList_Append(list, word);
-		py.Py_DecRef(word);
-	}
+	for (char *name = strtok_r(copy, ",", &rest); name; name = strtok_r(NULL, ",", &rest))
+		append(list, py.PyUnicode_FromString(name));
 	return list;
 }
 
@@ -269,80 +259,11 @@ int python_load(
 	if (r == 0)
 		r = list_imported(err);
 	if (r == 0)
-		self.flags = py.PySys_GetObject("flags");
+		flags = py.PySys_GetObject("flags");
 	return r;
 }
 
-/* Variables that are read before any program has a say: by Python, the C library, and libraries
- * that are commonly imported. One of these makes a run start its interpreter anew, unless it is
- * what the template has. */
-static const char *const early_variables[] = { "PYTHON", "LD_", "LC_", "LANG", "LANGUAGE", "TZ",
-	"MALLOC_", "GLIBC_", "GCONV_", "NLSPATH", "LOCPATH", "OPENBLAS", "GOTO_", "OMP_", "MKL_",
-	"BLIS_", "NPY_", "NUMEXPR_", "MPL", "SSL_", "OPENSSL_", "ARROW_", "PANDAS_" };
-
-static const char *const adopted_variables[] = { "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE" };
-
-static bool is_adopted(const char *variable)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(adopted_variables); i++) {
-		const char *rest = str_after(variable, adopted_variables[i]);
-
-		if (rest && *rest == '=')
-			return true;
-	}
-	return false;
-}
-
-static bool is_early(const char *variable)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(early_variables); i++) {
-		if (str_after(variable, early_variables[i]))
-			return !is_adopted(variable) && !streq(variable, "LANG=C.UTF-8");
-	}
-	return false;
-}
-
-static bool has_usual_environment(const struct spec *spec)
-{
-	const char *lang = guest_find_variable(spec, "LANG");
-
-	for (size_t i = 0; spec->env[i]; i++) {
-		if (is_early(spec->env[i]))
-			return false;
-	}
-	return lang && streq(lang, "C.UTF-8");
-}
-
-/* Python looks for its user's own modules when it starts. */
-static bool has_own_modules(const struct spec *spec)
-{
-	const char *home = guest_find_variable(spec, "HOME");
-	char path[PATH_MAX];
-
-	if (!home)
-		return true; /* it may find another by the name of the user */
-	int n = snprintf(
-		path, sizeof(path), "%s/.local/lib/python3.%d/site-packages", home, self.minor);
-	return n < 0 || (size_t)n >= sizeof(path) || access(path, F_OK) == 0;
-}
-
-/* A file of text that ends in .py: Python looks into others for what they are, and also runs
- * archives. The end of one is in the last 64 KiB. */
-static bool is_plain_source(const char *path)
-{
-	AUTO_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	const char *dot = strrchr(path, '.');
-	struct stat st;
-	char tail[(64 << 10) + 22];
-
-	if (fd < 0 || !dot || !streq(dot, ".py") || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-		return false;
-	off_t from = st.st_size > (off_t)sizeof(tail) ? st.st_size - (off_t)sizeof(tail) : 0;
-	ssize_t n = fd_pread_full(fd, tail, sizeof(tail), from);
-	return n >= 0 && !memmem(tail, (size_t)n, "PK\5\6", 4);
-}
-
-static bool is_utf8(const char *text)
+bool python_is_utf8(const char *text)
 {
 	struct object *decoded = py.PyUnicode_DecodeUTF8(text, (ssize_t)strlen(text), "strict");
 
@@ -351,79 +272,6 @@ static bool is_utf8(const char *text)
 	else
 		py.Py_DecRef(decoded);
 	return decoded != NULL;
-}
-
-static bool has_usual_arguments(const struct spec *spec)
-{
-	char *const *argv = spec->argv;
-
-	if (!argv[1])
-		return false;
-	if (streq(argv[1], "-c"))
-		return argv[2] && is_utf8(argv[2]);
-	/* Versions differ in what "./main.py" is called in tracebacks. */
-	return argv[1][0] != '-' && argv[1][0] != '.' && is_plain_source(argv[1]);
-}
-
-/* A program elsewhere that is the same file may be that of a virtual environment. */
-static bool is_in_usual_place(const char *program)
-{
-	static const char *const places[] = { "/usr/bin/", "/bin/", "/usr/local/bin/",
-		"/var/lib/belljar/bin/" };
-
-	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
-		const char *name = str_after(program, places[i]);
-
-		if (name && !strchr(name, '/'))
-			return true;
-	}
-	return false;
-}
-
-/* Is this "name", "name.py" or "name.so", of a module that was imported? */
-static bool is_imported(const char *name)
-{
-	size_t size = strcspn(name, ".");
-
-	for (size_t i = 0; self.imported && self.imported[i]; i++) {
-		if (strlen(self.imported[i]) == size && memcmp(self.imported[i], name, size) == 0)
-			return true;
-	}
-	return false;
-}
-
-/* Modules that are beside the program come before those that were imported ahead. */
-static bool has_modules_in_the_way(const struct spec *spec)
-{
-	char path[PATH_MAX];
-	struct dirent *entry = NULL;
-
-	if (!self.imported || !self.imported[0])
-		return false;
-	if (streq(spec->argv[1], "-c"))
-		(void)snprintf(path, sizeof(path), "%s", spec->cwd);
-	else if (!realpath(spec->argv[1], path) || !strrchr(path, '/'))
-		return true;
-	else
-		*strrchr(path, '/') = '\0';
-	CLEANUP(fd_close_dirp) DIR *dir = opendir(path[0] ? path : "/");
-	for (size_t n = 0; dir && (entry = readdir(dir)) && n < ENTRIES_MAX; n++) {
-		if (is_imported(entry->d_name))
-			return true;
-	}
-	return !dir || entry;
-}
-
-/* Whether a clone is as good; then `program` is what sys.executable says. */
-static bool suits(const struct spec *spec, char *program, size_t size)
-{
-	struct stat st;
-
-	return !spec->tty && has_usual_environment(spec) &&
-	       guest_find_program(spec, program, size) && stat(program, &st) == 0 &&
-	       st.st_dev == self.program.st_dev && st.st_ino == self.program.st_ino &&
-	       is_in_usual_place(program) && has_usual_arguments(spec) && !has_own_modules(spec) &&
-	       !has_modules_in_the_way(spec);
 }
 
 /* What Python makes of the name of its file: "main.py" is /workspace/main.py in tracebacks. */
@@ -438,7 +286,7 @@ static void make_absolute(const char *path, char *buf, size_t size)
 	(void)snprintf(buf, size, "%s/%s", here, path);
 }
 
-/* False when only a new interpreter can tell what is wrong with it. */
+/* False when that failed, and only a new interpreter can tell why. */
 static bool adopt(const struct spec *spec, const char *program, const char *file)
 {
 	char *const *argv = spec->argv;
@@ -450,7 +298,7 @@ static bool adopt(const struct spec *spec, const char *program, const char *file
 		boot_function("adopt"), words, env, path, name, (void *)NULL);
 	const char *no_bytecode = guest_find_variable(spec, "PYTHONDONTWRITEBYTECODE");
 	if (no_bytecode && *no_bytecode)
-		py.PyStructSequence_SetItem(self.flags, FLAG_BYTECODE, py.PyLong_FromLong(1));
+		py.PyStructSequence_SetItem(flags, FLAG_BYTECODE, py.PyLong_FromLong(1));
 	py.Py_DecRef(path);
 	py.Py_DecRef(words);
 	py.Py_DecRef(env);
@@ -463,12 +311,9 @@ static bool adopt(const struct spec *spec, const char *program, const char *file
 
 static struct object *run_text(const char *text, struct object *names)
 {
-	struct compiler_flags flags = { IGNORE_COOKIE, self.minor };
-	AUTO_FREE char *program = NULL;
+	struct compiler_flags how = { IGNORE_COOKIE, self.minor };
 
-	if (asprintf(&program, "%s\n", text) < 0)
-		abort();
-	return py.PyRun_StringFlags(program, FILE_INPUT, names, names, &flags);
+	return py.PyRun_StringFlags(text, FILE_INPUT, names, names, &how);
 }
 
 /* From 3.13 on tracebacks show the lines of such a program, which Python keeps for them in a
@@ -476,13 +321,10 @@ static struct object *run_text(const char *text, struct object *names)
  * its end at once. */
 static int run_text_by_itself(const char *text, bool *ret_interrupted)
 {
-	struct compiler_flags flags = { IGNORE_COOKIE, self.minor };
-	AUTO_FREE char *program = NULL;
+	struct compiler_flags how = { IGNORE_COOKIE, self.minor };
 
-	if (asprintf(&program, "%s\n", text) < 0)
-		abort();
 	*ret_interrupted = false;
-	if (py.PyRun_SimpleStringFlags(program, &flags) == 0)
+	if (py.PyRun_SimpleStringFlags(text, &how) == 0)
 		return 0;
 	struct object *answer =
 		py.PyObject_CallFunctionObjArgs(boot_function("was_interrupted"), (void *)NULL);
@@ -492,12 +334,12 @@ static int run_text_by_itself(const char *text, bool *ret_interrupted)
 
 static struct object *run_file(const char *path, struct object *names)
 {
-	struct compiler_flags flags = { 0, self.minor };
+	struct compiler_flags how = { 0, self.minor };
 	FILE *file = fopen(path, "rbe");
 
 	if (!file)
 		_exit(2); /* it was there a moment ago, and nobody else is in this box */
-	return py.PyRun_FileExFlags(file, path, FILE_INPUT, names, names, 1, &flags);
+	return py.PyRun_FileExFlags(file, path, FILE_INPUT, names, names, 1, &how);
 }
 
 /* The exit code after the program; *ret_interrupted when it is to be SIGINT instead. */
@@ -552,6 +394,26 @@ static _Noreturn void end(int code, bool interrupted)
 	exit(code);
 }
 
+/* The exit code of the program that -c gave, which Python ends with a line break. */
+static int run_given(const char *given, struct object *names, bool *ret_interrupted)
+{
+	AUTO_FREE char *text = NULL;
+
+	if (asprintf(&text, "%s\n", given) < 0)
+		abort();
+	if (self.minor >= SHOWS_TEXT_MINOR)
+		return run_text_by_itself(text, ret_interrupted);
+	return conclude(run_text(text, names), ret_interrupted);
+}
+
+static int run_named(const char *path, struct object *names, bool *ret_interrupted)
+{
+	int code = conclude(run_file(path, names), ret_interrupted);
+
+	forget_file(names);
+	return code;
+}
+
 static _Noreturn void be_guest(const struct spec *spec, const char *program)
 {
 	char file[2 * PATH_MAX] = "";
@@ -566,17 +428,15 @@ static _Noreturn void be_guest(const struct spec *spec, const char *program)
 		(void)execve(program, spec->argv, spec->env);
 		_exit(127);
 	}
-	if (!is_file && self.minor >= SHOWS_TEXT_MINOR) {
-		int status = run_text_by_itself(spec->argv[2], &interrupted);
-		end(status, interrupted);
-	}
 	struct object *names = py.PyModule_GetDict(py.PyImport_AddModule("__main__"));
-	struct object *done = NULL;
-	if (py.Py_MakePendingCalls() == 0)
-		done = is_file ? run_file(file, names) : run_text(spec->argv[2], names);
-	int code = conclude(done, &interrupted);
-	if (is_file)
-		forget_file(names);
+	int code;
+	/* What a signal asked for comes before the program. */
+	if (py.Py_MakePendingCalls() < 0)
+		code = conclude(NULL, &interrupted);
+	else if (is_file)
+		code = run_named(file, names, &interrupted);
+	else
+		code = run_given(spec->argv[2], names, &interrupted);
 	end(code, interrupted);
 }
 
@@ -633,7 +493,7 @@ pid_t python_start_guest(
 	AUTO_FD heard_fd = -1;
 	AUTO_FD told_fd = -1;
 
-	*ret_is_clone = suits(spec, program, sizeof(program));
+	*ret_is_clone = suit_is_clone_as_good(&self, spec, program, sizeof(program));
 	if (!*ret_is_clone)
 		return guest_start(spec, fds, err);
 	int r = fd_pipe(&heard_fd, &told_fd);

@@ -21,3 +21,6 @@ pid_t python_start_guest(
 
 /* fork(), such that both processes can go on with Python. */
 pid_t python_fork(void);
+
+/* Whether Python takes this for text. */
+bool python_is_utf8(const char *text);
