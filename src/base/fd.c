@@ -90,7 +90,12 @@ ssize_t fd_read_text(int dir_fd, const char *path, char *buf, size_t size)
 
 ssize_t fd_reread_text(int fd, char *buf, size_t size)
 {
-	return end_text(buf, fd_pread_full(fd, buf, size, 0), size);
+	ssize_t n;
+
+	do {
+		n = pread(fd, buf, size, 0);
+	} while (n < 0 && errno == EINTR);
+	return end_text(buf, n < 0 ? -errno : n, size);
 }
 
 int fd_write_text(int dir_fd, const char *path, const char *text)

@@ -19,7 +19,8 @@ int fd_write_full(int fd, const void *buf, size_t size);
  * that does not fit is -EFBIG. */
 ssize_t fd_read_text(int dir_fd, const char *path, char *buf, size_t size);
 
-/* The same of an open file, from its beginning: those of the kernel then show what holds now. */
+/* The same of an open file, from its beginning and with one read: what the kernel makes up when
+ * it is read shows what holds now, all at once unless it is a list of more than a page. */
 ssize_t fd_reread_text(int fd, char *buf, size_t size);
 
 /* Write `text` to an existing file below `dir_fd` in one write, as kernel files

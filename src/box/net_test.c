@@ -108,7 +108,7 @@ static size_t count_view_fds(void)
 /* Until what was given can be taken. */
 static void rest(void)
 {
-	(void)usleep((NETS_SETTLE_MS + 1) * 1000);
+	(void)usleep((useconds_t)(nets_settle_ns() / 1000) + 1000);
 }
 
 static size_t count_views(void)
