@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <linux/filter.h>
 #include <sched.h>
 #include <signal.h>
@@ -40,6 +41,15 @@ static char *const environment[] = { (char *)"PATH=/usr/local/bin:/usr/bin:/bin"
 	(char *)"HOME=/workspace", (char *)"LANG=C.UTF-8", (char *)"LD_PRELOAD=/proc/self/fd/4",
 	NULL };
 
+/* Whom it is in there. Where boxes have users of their own, root: which is a user of the host
+ * that is nobody else. A plain user's boxes are himself, as it is, so there is no root: to that
+ * of the namespace that it was executed in the kernel gives the files in /proc of an init that
+ * can not be dumped, and its guest must not have them. */
+static uid_t id_inside(const struct box_host *host)
+{
+	return host->privileged ? 0 : BOX_UID;
+}
+
 /* For imports that want to write. */
 static const char *const scratch[] = { "/tmp", "/workspace" };
 
@@ -72,6 +82,33 @@ static bool set_descriptors(int control_fd, int library_fd)
 	       syscall(SYS_close_range, TEMPLATE_LIBRARY_FD + 1, ~0u, 0u) == 0;
 }
 
+/* Over execve(), for who is not root. */
+static bool keep_capabilities(void)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct caps[2];
+
+	if (syscall(SYS_capget, &head, caps) < 0)
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(caps); i++)
+		caps[i].inheritable = caps[i].permitted;
+	if (syscall(SYS_capset, &head, caps) < 0)
+		return false;
+	for (unsigned long cap = 0; cap <= CAP_LAST_CAP; cap++) {
+		if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0) < 0 && errno != EPERM)
+			return false; /* EPERM: it never had this one */
+	}
+	return true;
+}
+
+static bool become_own_user(const struct box_host *host)
+{
+	uid_t id = id_inside(host);
+
+	return (!host->privileged || setgroups(0, NULL) == 0) && setresgid(id, id, id) == 0 &&
+	       setresuid(id, id, id) == 0 && (host->privileged || keep_capabilities());
+}
+
 /* In the new process, once its user is mapped. Whoever waits for an answer sees the end of the
  * socket when this fails. */
 static _Noreturn void be_template(
@@ -80,8 +117,7 @@ static _Noreturn void be_template(
 	char go;
 
 	(void)close(keepers_fd); /* or we would not see its end */
-	if (recv(control_fd, &go, 1, 0) != 1 || (host->privileged && setgroups(0, NULL) < 0) ||
-		setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0 || !make_mounts() ||
+	if (recv(control_fd, &go, 1, 0) != 1 || !become_own_user(host) || !make_mounts() ||
 		sethostname("box", 3) < 0 || chdir("/") < 0 ||
 		!set_descriptors(control_fd, library_fd))
 		_exit(1);
@@ -103,15 +139,14 @@ static int write_map(pid_t pid, const char *name, const char *text, struct err *
 	return r < 0 ? err_set(err, r, "write %s of a template", name) : 0;
 }
 
-/* Root in there is a user of the host that is nobody else; and where boxes have users of their
- * own, those are mapped, each to itself. */
+/* Where boxes have users of their own, those are mapped, each to itself. */
 static int map_users(const struct box_host *host, pid_t pid, struct err *err)
 {
 	char users[96], groups[96];
 
 	if (!host->privileged) {
-		(void)snprintf(users, sizeof(users), "0 %u 1\n", geteuid());
-		(void)snprintf(groups, sizeof(groups), "0 %u 1\n", getegid());
+		(void)snprintf(users, sizeof(users), "%u %u 1\n", id_inside(host), geteuid());
+		(void)snprintf(groups, sizeof(groups), "%u %u 1\n", id_inside(host), getegid());
 	} else {
 		(void)snprintf(users, sizeof(users), "0 %u 1\n%u %u %u\n", BOX_UID_TEMPLATE,
 			BOX_UID_FIRST, BOX_UID_FIRST, BOX_UID_COUNT);
