@@ -7,6 +7,10 @@ attacks; a whole table runs in one box, once as root and once as a plain user.
 Planted outside (see Sentinels): files, sockets, System V and POSIX IPC, a key, and
 processes with a secret in their arguments and environment. All are open to everybody:
 only the box stands between them and the guest.
+
+    @pytest.mark.warm      also in clones of an interpreter that was there before; without
+                           it a test runs in a box of its own only, as `belljar run` makes it
+    @pytest.mark.clones    only in such clones
 """
 import importlib
 import json
@@ -29,9 +33,27 @@ def sentinels():
         planted.close()
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "warm: runs also in clones of a template")
+    config.addinivalue_line("markers", "clones: runs in clones of a template only")
+
+
+def pytest_generate_tests(metafunc):
+    if metafunc.definition.get_closest_marker("warm"):
+        metafunc.parametrize("warmth", ["cold", "warm"], indirect=True)
+
+
 @pytest.fixture
-def box(belljar, sentinels):
-    it = Box(belljar, sentinels)
+def warmth(request):
+    """How its Python programs are started."""
+    if request.node.get_closest_marker("clones"):
+        return "warm"
+    return getattr(request, "param", "cold")
+
+
+@pytest.fixture
+def box(belljar, sentinels, warmth):
+    it = Box(belljar, sentinels, warmth == "warm")
     yield it
     it.close()
 
@@ -86,10 +108,9 @@ def fails(box, cache, outside, compiled):
         for needed in row.needs:
             if needed not in box.sentinels.places:
                 pytest.skip("not planted: " + box.sentinels.why_not.get(needed, needed))
-        key = (table, box.belljar.who)
+        key = (table, box.who)
         if key not in cache:
-            options = ["--copy-in", box.give_all(compiled), "--timeout", f"{50 * SLOWER}s"]
-            cache[key] = box.run(PYTHON, "-B", f"/workspace/hostile/{table}.py", options=options)
+            cache[key] = box.run_table(table, compiled)
         results = cache[key].json()
         assert name in results, f"{name} did not run"
         check_row(row, results[name], outside(table).get(name) if row.outside else None)

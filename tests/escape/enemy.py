@@ -12,13 +12,9 @@ import re
 import socket
 import struct
 import subprocess
-import sys
 import tarfile
 import time
 import zipfile
-
-# Its server is that of the integration tests.
-sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "integration"))
 
 BASE = "/api/v1/sandbox"
 STATUS = re.compile(rb"HTTP/1\.[01] (\d{3}) ")

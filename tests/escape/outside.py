@@ -20,8 +20,11 @@ import time
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "hostile"))
+# The server and the words of the keeper are those of the integration tests.
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "integration"))
 
 import harness  # noqa: E402
+import wire  # noqa: E402
 
 HOSTILE = pathlib.Path(harness.__file__).parent
 PYTHON = "/usr/bin/python3"
@@ -206,12 +209,39 @@ class Result(dict):
         return json.loads(self.out)
 
 
-class Box:
-    """Runs hostile programs, and watches what comes out."""
+class Clones:
+    """What a keeper has of them, for who wants each of his runs to be one."""
 
-    def __init__(self, belljar, sentinels):
+    def __init__(self, address, uid):
+        with wire.acting_as(uid):
+            self.keeper = wire.Wire(address, 30 * SLOWER).greet()
+        self.keeper.warm("languages")
+        self.n_taken = 0
+
+    def take(self):
+        """Waits until all that were taken are replaced; one is going to be taken now."""
+        counts = self.keeper.clones
+        while counts["waiting"] < 2 or counts["hits"] + counts["misses"] < self.n_taken:
+            self.keeper.hear_warmth()
+            counts = self.keeper.clones
+        self.n_taken += 1
+
+    def close(self):
+        self.keeper.close()
+
+
+class Box:
+    """Runs hostile programs, and watches what comes out. One that is warm does so in clones
+    of a template, and fails when a Python program was none."""
+
+    def __init__(self, belljar, sentinels, is_warm=False):
         self.belljar = belljar
+        self.is_warm = is_warm
+        self.clones = {}  # of which keeper
+        self.keepers = contextlib.ExitStack()
+        self.own_keepers = []
         self.sentinels = sentinels
+        self.who = belljar.who, is_warm  # what has an outcome of its own
         self.is_root = belljar.is_root
         self.home = belljar.home
         self.started = []
@@ -236,8 +266,8 @@ class Box:
             self.give("harness.py")
             copies = ["--copy-in", self.give(program), "--copy-in",
                       self.home / "hostile/harness.py"]
-            return ["run", "--json", *copies, *options, "--", PYTHON, "-B",
-                    "/workspace/" + program, *args]
+            return ["run", "--json", *copies, *options, "--", PYTHON, "/workspace/" + program,
+                    *args]
         return ["run", "--json", *options, "--", program, *args]
 
     def env(self):
@@ -246,32 +276,58 @@ class Box:
                                                   harness.SENTINEL + secrets.token_hex(8))
         return {"BELLJAR_TEST_SECRET": secret, "BELLJAR_ROOT": str(self.home / "state")}
 
-    def parse(self, out, err=""):
+    def warm_up(self, argv):
+        """Has a clone waiting for what it is about to run, if that is Python and to be warm;
+        whether it is."""
+        if not self.is_warm or PYTHON not in argv:
+            return False
+        root = argv[argv.index("--root") + 1] if "--root" in argv else self.home / "state"
+        if root not in self.clones:
+            if not (root / "keeper.sock").exists():
+                self.keepers.enter_context(running_keeper(self, root))
+            self.clones[root] = Clones(root / "keeper.sock", self.home.stat().st_uid)
+            self.keepers.callback(self.clones[root].close)
+        self.clones[root].take()
+        return True
+
+    def parse(self, out, err="", is_clone=False):
         self.sentinels.assert_absent(out + err)
         assert out, f"belljar said nothing but: {err}"
-        return Result(json.loads(out))
+        result = Result(json.loads(out))
+        assert not is_clone or result["started"] == "warm", result
+        return result
 
     def run(self, program, *args, options=(), **more):
-        done = self.belljar.run(*self.argv(program, *args, options=options),
-                                env=self.env(), **more)
-        return self.parse(done.stdout, done.stderr)
+        argv = self.argv(program, *args, options=options)
+        is_clone = self.warm_up(argv)
+        done = self.belljar.run(*argv, env=self.env(), **more)
+        return self.parse(done.stdout, done.stderr, is_clone)
+
+    def run_table(self, table, compiled):
+        """Every attack of a table in one box."""
+        options = ["--copy-in", self.give_all(compiled), "--timeout", f"{50 * SLOWER}s"]
+        return self.run(PYTHON, f"/workspace/hostile/{table}.py", options=options)
 
     def start(self, program, *args, options=(), **more):
         """The same, going on meanwhile; finish() ends it."""
-        child = self.belljar.start(*self.argv(program, *args, options=options), env=self.env(),
-                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, **more)
+        argv = self.argv(program, *args, options=options)
+        is_clone = self.warm_up(argv)
+        child = self.belljar.start(*argv, env=self.env(), stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
+        child.is_clone = is_clone
         self.started.append(child)
         return child
 
     def finish(self, child, timeout=60):
-        return self.parse(*child.communicate(timeout=timeout * SLOWER))
+        out, err = child.communicate(timeout=timeout * SLOWER)
+        return self.parse(out, err, child.is_clone)
 
     def close(self):
         for child in self.started:
             if child.poll() is None:
                 child.kill()
             child.communicate()
+        self.keepers.close()
 
     def enforces(self, result, facet):
         """Is it enforced here? A result that does not say so must say that it is not."""
@@ -338,14 +394,22 @@ def processes_with(marker, begins=""):
     return found
 
 
+def listens(path):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s, contextlib.suppress(OSError):
+        s.connect(str(path))
+        return True
+    return False
+
+
 @contextlib.contextmanager
-def running_keeper(box):
+def running_keeper(box, root=None):
     """A keeper that serves several runs. Yields its state directory."""
-    root = box.home / "keeper"
+    root = root or box.home / "keeper"
     child = box.belljar.start("keeper", "--root", root, env=box.env(), stdin=subprocess.DEVNULL,
                               stderr=subprocess.PIPE)
+    box.own_keepers.append(child)
     try:
-        assert wait_until((root / "keeper.sock").exists), child.poll()
+        assert wait_until(lambda: listens(root / "keeper.sock")), child.poll()
         yield root
     finally:
         child.terminate()

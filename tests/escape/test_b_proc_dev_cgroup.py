@@ -36,9 +36,11 @@ def test_devices_are_few(box):
     }
 
 
+@pytest.mark.warm
 def test_init_does_not_name_paths_of_the_host(box):
     """The arguments of a process are open to all, and init began as the keeper."""
-    result = box.run("cat", "/proc/1/cmdline", "/proc/self/cmdline")
+    script = "import sys; print(*[open(path).read() for path in sys.argv[1:]])"
+    result = box.run(PYTHON, "-c", script, "/proc/1/cmdline", "/proc/self/cmdline")
     assert result.out.startswith("belljar box\0") and "/proc/self/cmdline" in result.out
     assert "state" not in result.out and str(box.home) not in result.out
 
@@ -52,10 +54,12 @@ def groups_of(marker):
     return found
 
 
+@pytest.mark.warm
 @pytest.mark.root_only("only root has a cgroup for each box on every host")
 def test_cgroup_namespace_hides_where_it_is(box):
     marker = f"marker-{os.getpid()}-{time.monotonic_ns()}"
-    child = box.start("sh", "-c", "cat /proc/self/cgroup /proc/1/cgroup; read x", marker)
+    script = "for x in ('self', 1): print(open(f'/proc/{x}/cgroup').read(), end='')\ninput()"
+    child = box.start(PYTHON, "-c", script, marker)
     assert wait_until(lambda: any("box-" in text for text in groups_of(marker)))
     child.stdin.write("\n")
     result = box.finish(child)
@@ -85,6 +89,7 @@ def core_helper(where):
             CORE_PATTERN.write_text(before, encoding="utf-8")
 
 
+@pytest.mark.warm
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to set core_pattern for a moment")
 @pytest.mark.skipif(in_a_container(), reason="the kernel looks for a helper outside of the "
                                              "container around the tests")
@@ -107,7 +112,7 @@ def test_no_core_helper_of_the_host_runs(box, name):
 @pytest.fixture
 def leftovers(box, cache):
     """What the first run sees of its own, and what later ones see of it."""
-    key = "leftovers", box.belljar.who
+    key = "leftovers", box.who
     if key not in cache:
         with running_keeper(box) as root:
             options = ["--root", root]
@@ -117,6 +122,7 @@ def leftovers(box, cache):
     return cache[key]
 
 
+@pytest.mark.warm
 @pytest.mark.parametrize("place", ["tmp", "var_tmp", "shm", "workspace", "data", "sysv_shm",
                                    "sysv_msg", "sysv_sem", "process"])
 def test_nothing_is_left_for_the_next_run(leftovers, place):

@@ -22,7 +22,7 @@ def test_syscall_attack_fails(fails, name):
 
 @pytest.fixture
 def confined(box, cache):
-    key = "confined", box.belljar.who
+    key = "confined", box.who
     if key not in cache:
         cache[key] = box.run("confined.py").json()
     assert len(cache[key]) == 9  # five threads here, four programs executed

@@ -28,6 +28,7 @@ def test_border_attack_fails(fails, name):
 # --- descriptors -------------------------------------------------------------------
 
 
+@pytest.mark.warm
 def test_only_three_descriptors_are_open(box):
     """Also when whoever started us left others open, without close-on-exec."""
     path = box.sentinels.places["file_tmp"]
@@ -48,11 +49,13 @@ def test_descriptors_are_the_guests_own(box):
     assert (result.out, result["stderr"]) == ("in", "err\n")
 
 
+@pytest.mark.warm
 def test_environment_is_not_the_clients(box):
     found = box.run("descriptors.py", options=["--env", "ASKED=1"]).json()
     assert set(found["environment"]) - ENVIRONMENT == {"ASKED"}
 
 
+@pytest.mark.warm
 def test_without_a_terminal_there_is_none(box):
     found = box.run("descriptors.py").json()
     assert not found["is_tty"] and found["dev_tty"] == "ENXIO" and found["pts"] == ["ptmx"]
@@ -108,7 +111,7 @@ class Terminal:
 @pytest.fixture
 def on_terminal(box, cache):
     """What a guest with a terminal finds."""
-    key = "terminal", box.belljar.who
+    key = "terminal", box.who
     if key not in cache:
         box.give("descriptors.py")
         t = Terminal(box, "--copy-in", box.home / "hostile/descriptors.py", "--",
@@ -171,6 +174,7 @@ def test_hanging_up_ends_the_run(box):
 # --- signals -----------------------------------------------------------------------
 
 
+@pytest.mark.warm
 def test_killing_everybody_kills_nobody_else(box):
     script = """
 import os, signal, subprocess
@@ -184,6 +188,7 @@ print(child.wait())
         os.kill(box.sentinels.places[name], 0)
 
 
+@pytest.mark.warm
 def test_init_survives_being_attacked(box, compiled):
     """Signals, scheduling: the run still ends as itself, and reports."""
     script = """
@@ -234,7 +239,7 @@ def end_by_disconnect(box, marker):
 def end_by_killing_the_keeper(box, marker):
     child = box.start("orphan.py", marker, "wait")
     assert wait_until(lambda: processes_with("orphan-" + marker))
-    for pid in children_of(child.pid):
+    for pid in [k.pid for k in box.own_keepers] or children_of(child.pid):
         os.kill(pid, signal.SIGKILL)
     out, _ = child.communicate(timeout=30)
     assert json.loads(out)["reason_code"] == "infrastructure_error"
@@ -258,6 +263,7 @@ ENDS = {
 }
 
 
+@pytest.mark.warm
 @pytest.mark.parametrize("how", ENDS)
 def test_no_orphan_outlives_its_run(box, how):
     end, reason = ENDS[how]
@@ -285,7 +291,7 @@ def test_orphans_are_seen_while_they_live(box):
 @pytest.fixture
 def neighbours(box, cache):
     """What one box serves, as it sees it itself and as its neighbour sees it."""
-    key = "neighbours", box.belljar.who
+    key = "neighbours", box.who
     if key not in cache:
         with running_keeper(box) as root:
             options = ["--root", root]
@@ -298,6 +304,7 @@ def neighbours(box, cache):
     return cache[key]
 
 
+@pytest.mark.warm
 @pytest.mark.parametrize("what", ["abstract", "path", "tcp", "tcp6", "sysv_shm", "sysv_msg",
                                   "posix_shm", "process"])
 def test_neighbours_do_not_meet(neighbours, what):

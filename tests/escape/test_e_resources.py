@@ -26,6 +26,7 @@ def exhaust(box, way, most=1 << 20, *more, **kwargs):
 # --- processes ---------------------------------------------------------------------
 
 
+@pytest.mark.warm
 @pytest.mark.parametrize("way", ["processes", "threads"])
 @pytest.mark.delegated
 def test_number_of_processes_is_limited(box, way):
@@ -99,6 +100,7 @@ def no_memory_limit(box):
     return True
 
 
+@pytest.mark.warm
 @pytest.mark.delegated
 @pytest.mark.parametrize("way", ["anonymous", "shared", "memfd", "system_v", "workspace"])
 def test_memory_is_limited(box, way):
@@ -210,6 +212,7 @@ for attempt in (lambda: os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1
     assert out == "(0, 0) (0, 0)\nrefused\nrefused\n"
 
 
+@pytest.mark.warm
 def test_scheduling_rights_are_none(box):
     script = """
 import resource
@@ -234,6 +237,7 @@ def test_files_fill_their_cap_and_not_the_disk(box, way, most):
     assert min(lost) < 8 * MB
 
 
+@pytest.mark.warm
 def test_number_of_files_is_limited(box):
     found = exhaust(box, "inodes", 1000, options=["--workspace-cap", "16M"]).json()
     assert found["why"] == "ENOSPC" and 3 <= found["n"] <= 4  # thousands
@@ -244,6 +248,7 @@ def test_attributes_of_files_are_limited(box):
     assert found["why"] in ("ENOSPC", "EOPNOTSUPP", "E2BIG", "ENOTSUP"), found
 
 
+@pytest.mark.warm
 def test_size_of_one_file_is_limited(box):
     script = """
 import os, signal
@@ -358,6 +363,7 @@ def test_flood_of_input_is_not_kept(box):
     ("queued_signals", {"EAGAIN"}, 4096),
     ("locked_memory", {"ENOMEM", "EPERM", "EAGAIN"}, 1),
 ])
+@pytest.mark.warm
 def test_number_is_limited(box, way, whys, most):
     found = exhaust(box, way, 100000).json()
     assert found["why"] in whys and found["n"] <= most
@@ -370,6 +376,7 @@ def test_watches_come_to_an_end(box):
     assert found["why"] in ("ENOSPC", "ENOMEM"), found
 
 
+@pytest.mark.warm
 def test_exhausting_descriptors_hurts_nobody_else(box):
     with running_keeper(box) as root:
         options = ["--root", root]
@@ -404,6 +411,7 @@ def ignores_term(pid):
     return False
 
 
+@pytest.mark.warm
 @pytest.mark.alone
 def test_cancel_holds(box):
     child = box.start("stubborn.py", "ignore", options=["--grace", "500ms"])

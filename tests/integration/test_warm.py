@@ -157,20 +157,26 @@ def test_a_module_beside_the_program_comes_first(both):
 
 
 LEAVES = """
-import builtins, gc, os, random, resource, signal, sys, threading
+import builtins, ctypes, gc, locale, os, random, resource, signal, sys, threading
 open("/workspace/left", "w").write("x"); open("/tmp/left", "w").write("x")
 open("/dev/shm/left", "w").write("x")
 os.environ["LEFT"] = "x"; os.chdir("/tmp"); os.umask(0)
-resource.setrlimit(resource.RLIMIT_NOFILE, (10, 10))
+for name in (n for n in dir(resource) if n.startswith("RLIMIT_") and n != "RLIMIT_OFILE"):
+    soft, hard = resource.getrlimit(getattr(resource, name))
+    if name not in ("RLIMIT_AS", "RLIMIT_DATA", "RLIMIT_STACK", "RLIMIT_CPU"):  # or it ends here
+        resource.setrlimit(getattr(resource, name), (min(soft, 40) if soft > 0 else soft, hard))
+ctypes.CDLL(None).prctl(15, b"left"); os.nice(5); locale.setlocale(locale.LC_ALL, "C")
 builtins.left = sys.left = os.left = 1; sys.modules["left"] = sys; sys.path.append("/left")
 signal.signal(signal.SIGTERM, signal.SIG_IGN); random.seed(1); gc.disable()
 sys.setrecursionlimit(50); os.open("/dev/null", os.O_RDONLY)
 """
 
 LOOKS = """
-import builtins, gc, os, random, resource, signal, sys
+import builtins, gc, locale, os, random, resource, signal, sys
 print(sorted(os.listdir("/workspace")), os.listdir("/tmp"), os.listdir("/dev/shm"),
-      "LEFT" in os.environ, os.getcwd(), os.umask(0), resource.getrlimit(resource.RLIMIT_NOFILE),
+      "LEFT" in os.environ, os.getcwd(), os.umask(0), os.nice(0), locale.setlocale(locale.LC_ALL),
+      [(name, resource.getrlimit(getattr(resource, name))) for name in dir(resource)
+       if name.startswith("RLIMIT_")], open("/proc/self/comm").read(),
       hasattr(builtins, "left"), hasattr(sys, "left"), hasattr(os, "left"), "left" in sys.modules,
       "/left" in sys.path, signal.getsignal(signal.SIGTERM), gc.isenabled(),
       sys.getrecursionlimit(), sorted(os.listdir("/proc/self/fd")), os.listdir("/proc/self/task"))
@@ -178,12 +184,25 @@ print(sorted(os.listdir("/workspace")), os.listdir("/tmp"), os.listdir("/dev/shm
 
 
 def test_nothing_of_a_run_reaches_another(both):
+    seen = {}
+    for what, started in (("off", "cold"), ("languages", "warm")):
+        both.set(what)
+        seen[started] = both.outcome("--", "python3", "-c", LOOKS, started=started)
+        for _ in range(5):
+            left = both.outcome("--", "python3", "-c", LEAVES, started=started)
+            assert left["exit_code"] == "0", left
+        assert both.outcome("--", "python3", "-c", LOOKS, started=started) == seen[started]
+    assert seen["warm"] == seen["cold"] and "'left'" not in seen["cold"]["stdout"]
+
+
+def test_what_is_left_is_seen_by_who_left_it(both):
+    """The control of the above."""
     both.set("languages")
-    before = both.outcome("--", "python3", "-c", LOOKS, started="warm")
-    for _ in range(5):
-        assert both.outcome("--", "python3", "-c", LEAVES, started="warm")["exit_code"] == "0"
-    assert both.outcome("--", "python3", "-c", LOOKS, started="warm") == before
-    assert "'left'" not in before["stdout"]
+    before = both.outcome("--", "python3", "-c", LOOKS, started="warm")["stdout"]
+    after = both.outcome("--", "python3", "-c", LEAVES + LOOKS, started="warm")["stdout"]
+    assert "'left'" in after and after.count("True") > before.count("True") + 4
+    for changed in ("/workspace 18 0 ", "('RLIMIT_NOFILE', (1024,", "python3\n"):
+        assert changed in before and changed not in after, changed
 
 
 CHANCE = {
@@ -195,10 +214,11 @@ CHANCE = {
 }
 
 
-def test_chance_is_new_in_each_run(both):
-    both.set("languages", "random,ssl,tempfile,uuid")
+@pytest.mark.parametrize("what, started", [("off", "cold"), ("languages", "warm")])
+def test_chance_is_new_in_each_run(both, what, started):
+    both.set(what, "random,ssl,tempfile,uuid")
     for name, code in CHANCE.items():
-        drawn = {both.outcome("--", "python3", "-c", code, started="warm")["stdout"]
+        drawn = {both.outcome("--", "python3", "-c", code, started=started)["stdout"]
                  for _ in range(6)}
         assert len(drawn) == 6, name
 
@@ -271,12 +291,17 @@ def test_a_template_is_of_the_host_whatever_was_run_last(both):
 
 
 def test_a_template_that_dies_is_replaced(both):
-    """And a run goes on meanwhile: with an interpreter of its own."""
+    """And a run goes on meanwhile: with an interpreter of its own. Its seed for hashes is new,
+    which was the same for all clones of the one before."""
     both.set("languages")
+    show = ["--", "python3", "-c", "print(hash('a'))"]
+    seeds = {both.outcome(*show, started="warm")["stdout"] for _ in range(3)}
+    assert len(seeds) == 1
     kill_templates(both.keeper)
     assert both.run("--", "python3", "-c", "print(1)")["stdout"] == "1\n"
     assert eventually(lambda: both.run("--", "python3", "-c", "")["started"] == "warm",
                       WARM_SECONDS, pause=0.1)
+    assert both.outcome(*show, started="warm")["stdout"] not in seeds
 
 
 def test_off_means_that_nothing_is_made_ahead(both):

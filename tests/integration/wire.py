@@ -24,6 +24,7 @@ LIMITS = {  # in the order in which they travel
     "cpu_milli": 1000, "pids": 256, "workspace_bytes": 256 << 20, "tmp_bytes": 64 << 20,
     "files": 1024, "processes": 512, "capture_bytes": 32 << 20,
 }
+STOCK = ("waiting", "making", "hits", "misses", "made", "made_us")
 FDS_MAX = 8
 
 
@@ -154,6 +155,8 @@ class Wire:
     def __init__(self, address, timeout=10):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.fds = []
+        self.boxes = self.clones = dict.fromkeys(STOCK, 0)
+        self.busy = 0
         self.socket.connect(os.fspath(address))  # waits while too many others do
         self.socket.settimeout(timeout)
 
@@ -164,8 +167,8 @@ class Wire:
     def send(self, kind, payload=b"", fds=(), version=VERSION):
         self.send_raw(u32(version) + u32(kind) + payload, fds)
 
-    def receive(self):
-        """The next message but for news of what is warm; None when the keeper hung up."""
+    def _receive(self):
+        """Kind, payload and descriptors of the next message; None when the keeper hung up."""
         try:
             data, rights, flags, _ = self.socket.recvmsg(
                 1 << 18, socket.CMSG_SPACE(4 * FDS_MAX), socket.MSG_CMSG_CLOEXEC)
@@ -180,7 +183,26 @@ class Wire:
             return None
         version, kind = struct.unpack("<II", data[:8])
         assert version == VERSION
-        return self.receive() if kind == WARMTH else Message(kind, data[8:], fds)
+        return kind, data[8:], fds
+
+    def receive(self):
+        """The next message but for news of what is warm; None when the keeper hung up."""
+        while (got := self._receive()) and got[0] == WARMTH:
+            self._hear(got[1])
+        return got and Message(*got)
+
+    def _hear(self, payload):
+        read = Reader(payload)
+        read.text()
+        self.boxes, self.clones = ({name: read.u64() for name in STOCK} for _ in range(2))
+        self.busy = read.u64()
+        read.end()
+
+    def hear_warmth(self):
+        """Waits for the next news of what is warm, and nothing else: `boxes`, `clones`, `busy`."""
+        kind, payload, _ = self._receive()
+        assert kind == WARMTH
+        self._hear(payload)
 
     def expect(self, kind):
         message = self.receive()
