@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_write.h"
 #include "base/str.h"
 #include "core/problem.h"
 #include "http/http.h"
@@ -127,17 +128,16 @@ static void set_common_headers(struct exchange *x)
 }
 
 /* Seconds and cores are rounded; nobody is to see the noise behind their last digit. */
-#define DUMP_FLAGS (JSON_COMPACT | JSON_REAL_PRECISION(15))
+#define DIGITS 15
 
 static void send_json(struct exchange *x, int status, const char *type, json_t *json)
 {
-	AUTO_FREE char *text = json_dumps(json, DUMP_FLAGS);
+	size_t size;
+	AUTO_FREE char *text = json_write(json, 0, DIGITS, &size);
 
-	if (!text)
-		abort();
 	json_decref(json);
 	set_common_headers(x);
-	exchange_reply_bytes(x, status, type, text, strlen(text));
+	exchange_reply_bytes(x, status, type, text, size);
 }
 
 void reply_json(struct exchange *x, int status, json_t *json)

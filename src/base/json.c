@@ -2,9 +2,9 @@
 
 #include <errno.h>
 #include <stdbool.h>
-#include <stdlib.h>
 
 #include "base/err.h"
+#include "base/json_write.h"
 
 /* Before anything is built from it: a parser that recurses is not given what is too deep, and
  * one that is at it for long, while others wait, not what has too many parts. */
@@ -57,9 +57,5 @@ int json_read(const char *text, size_t size, json_t **ret, struct err *err)
 
 char *json_canonical(const json_t *json)
 {
-	char *text = json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
-
-	if (!text)
-		abort();
-	return text;
+	return json_write(json, JSON_WRITE_SORTED, 0, NULL);
 }

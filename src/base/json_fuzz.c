@@ -1,5 +1,5 @@
 /* Input: a JSON text. What is accepted has a canonical form that is accepted, and is its own
- * canonical form. */
+ * canonical form, and that of jansson. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (json_read(text, strlen(text), &again, NULL) < 0)
 		abort();
 	AUTO_FREE char *same = json_canonical(again);
-	if (!streq(text, same))
+	AUTO_FREE char *jansson = json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
+	if (!streq(text, same) || !jansson || !streq(text, jansson))
 		abort();
 	return 0;
 }

@@ -10,6 +10,7 @@
 #include "base/date.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_write.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "core/audit_file.h"
@@ -180,12 +181,11 @@ static void merge(json_t *line, json_t *extra)
 /* The text of a line with its newline. */
 static char *format_line(const json_t *line, size_t *ret_size)
 {
-	char *text = json_dumps(line, JSON_COMPACT);
+	size_t size;
+	char *text = json_write(line, 0, 0, &size);
 
-	if (!text)
-		abort();
-	*ret_size = strlen(text) + 1;
-	text[*ret_size - 1] = '\n'; /* in place of the NUL: it is written by its size */
+	text[size] = '\n'; /* in place of the NUL: it is written by its size */
+	*ret_size = size + 1;
 	return text;
 }
 

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/date.h"
 #include "base/json.h"
+#include "base/json_write.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "core/audit.h"
@@ -156,7 +157,7 @@ static void fill_row(struct run *run, const struct run_wish *wish)
 	run_set_text(&row->source, wish->source);
 	run_set_text(&row->trace_id, wish->trace_id);
 	if (r->labels)
-		row->labels = json_dumps(r->labels, JSON_COMPACT);
+		row->labels = json_write(r->labels, 0, 0, NULL);
 	row->exit_code = row->signal = row->expires_sec = STORE_NULL;
 	run->phase = PHASE_QUEUED;
 	run_set_text(&row->phase, phase_name(PHASE_QUEUED));
@@ -429,7 +430,8 @@ void run_create(struct service *s, const struct run_wish *wish, run_cb *done,
 	c->waits = wish->waits;
 	c->key = wish->idempotency_key ? xstrdup(wish->idempotency_key) : NULL;
 	/* Of what was sent, not of what the session adds. */
-	request_fingerprint(wish->request, REQUEST_RUN, c->fingerprint);
+	if (c->key)
+		request_fingerprint(wish->request, REQUEST_RUN, c->fingerprint);
 	if (request_parse(wish->request->body, REQUEST_RUN, &c->run->request, &problem) < 0 ||
 		check(c->run, wish->who, &problem) < 0) {
 		refuse(c, &problem);

@@ -296,7 +296,8 @@ void session_create(struct service *s, const struct session_wish *wish, session_
 		copy_row(c->session, wish);
 	} else {
 		fill_row(c->session, wish, &policy);
-		request_fingerprint(wish->request, REQUEST_SESSION, c->fingerprint);
+		if (c->key)
+			request_fingerprint(wish->request, REQUEST_SESSION, c->fingerprint);
 		c->git = wish->request->git ? json_incref((json_t *)wish->request->git) : NULL;
 	}
 	struct claim_request claim = {

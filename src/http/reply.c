@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/json_write.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "http/http_private.h"
@@ -252,12 +253,11 @@ void exchange_reply_bytes(
 void exchange_reply_json(struct exchange *x, int status, json_t *json)
 {
 	/* A tenth is 0.1, not what the nearest binary fraction is. */
-	AUTO_FREE char *text =
-		json_dumps(json, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(12));
+	size_t size;
+	AUTO_FREE char *text = json_write(json, 0, 12, &size);
 
-	assert(text);
 	json_decref(json);
-	exchange_reply_bytes(x, status, "application/json", text, strlen(text));
+	exchange_reply_bytes(x, status, "application/json", text, size);
 }
 
 /* --- files --- */
