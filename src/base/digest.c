@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <openssl/evp.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -48,8 +47,7 @@ void digest_end(struct digest *d, char hex[DIGEST_HEX_SIZE + 1])
 	unsigned char raw[EVP_MAX_MD_SIZE];
 
 	must(EVP_DigestFinal_ex(d->ctx, raw, NULL));
-	for (size_t i = 0; i < DIGEST_HEX_SIZE / 2; i++)
-		(void)snprintf(hex + 2 * i, 3, "%02x", raw[i]);
+	str_hex(raw, DIGEST_HEX_SIZE / 2, hex);
 }
 
 void digest_of(const void *data, size_t size, char hex[DIGEST_HEX_SIZE + 1])

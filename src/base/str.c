@@ -186,6 +186,18 @@ bool str_is_hex(const char *text, size_t size)
 	return strlen(text) == size && strspn(text, "0123456789abcdef") == size;
 }
 
+void str_hex(const void *data, size_t n, char *ret)
+{
+	static const char digits[] = "0123456789abcdef";
+	const uint8_t *bytes = data;
+
+	for (size_t i = 0; i < n; i++) {
+		*ret++ = digits[bytes[i] >> 4];
+		*ret++ = digits[bytes[i] & 15];
+	}
+	*ret = '\0';
+}
+
 char *xstrdup(const char *text)
 {
 	char *copy = strdup(text);

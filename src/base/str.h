@@ -35,6 +35,9 @@ const char *str_nearest(const char *word, const char *const *words, size_t n);
 /* True when `text` is `size` lower-case hexadecimal digits and no more. */
 bool str_is_hex(const char *text, size_t size);
 
+/* `n` bytes as 2n such digits and a NUL. */
+void str_hex(const void *data, size_t n, char *ret);
+
 /* Duplicate or abort: for small, bounded strings only. */
 char *xstrdup(const char *text);
 

@@ -87,6 +87,10 @@ TEST(hex_is_lower_case_and_exact)
 	CHECK(!str_is_hex("00FF", 4));
 	CHECK(!str_is_hex("00ff0", 4));
 	CHECK(!str_is_hex("00f", 4));
+
+	char text[9];
+	str_hex("\x00\x0f\xa9\xff", 4, text);
+	CHECK_STR(text, "000fa9ff");
 }
 
 TESTS(UNIT(bytes_take_units_of_1024), UNIT(bad_numbers_are_refused_and_leave_the_output_alone),

@@ -1,10 +1,11 @@
 #include "base/uuid.h"
 
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+
+#include "base/str.h"
 
 /* Where the dashes are. */
 static bool is_dash(int i)
@@ -21,8 +22,7 @@ void uuid_make(char ret[UUID_SIZE + 1])
 		abort();
 	b[6] = (uint8_t)((b[6] & 0x0f) | 0x40);
 	b[8] = (uint8_t)((b[8] & 0x3f) | 0x80);
-	for (int i = 0; i < 16; i++)
-		(void)snprintf(hex + 2 * i, 3, "%02x", b[i]);
+	str_hex(b, sizeof(b), hex);
 	uuid_from_hex(hex, ret);
 }
 

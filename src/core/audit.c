@@ -240,19 +240,17 @@ static void write_line(struct audit *a, json_t *line, uint64_t now_ns)
 		(void)log_error(r, "the audit log can not be written: %s", err.text);
 }
 
-static void add_usage(json_t *line, const char *usage)
+static void add_usage(json_t *line, const json_t *usage)
 {
-	AUTO_JSON *all = NULL;
-
-	if (!usage || json_read(usage, strlen(usage), &all, NULL) < 0 || !json_is_object(all))
-		return;
 	json_t *summary = json_object();
-	copy_keys(summary, all, usage_keys, ARRAY_SIZE(usage_keys));
+
+	copy_keys(summary, usage, usage_keys, ARRAY_SIZE(usage_keys));
 	(void)json_object_set_new(line, "resource_usage", summary);
-	copy_keys(line, all, (const char *const[]){ "limits" }, 1);
+	copy_keys(line, usage, (const char *const[]){ "limits" }, 1);
 }
 
-void audit_run(struct audit *a, const char *event, const struct run_row *row, json_t *extra)
+void audit_run(struct audit *a, const char *event, const struct run_row *row, const json_t *usage,
+	json_t *extra)
 {
 	uint64_t now_ns = clock_realtime_ns();
 	json_t *line = begin_line(event, now_ns);
@@ -261,7 +259,8 @@ void audit_run(struct audit *a, const char *event, const struct run_row *row, js
 	if (row->exit_code != STORE_NULL)
 		(void)json_object_set_new(
 			line, "exit_code", json_integer((json_int_t)row->exit_code));
-	add_usage(line, row->usage);
+	if (usage)
+		add_usage(line, usage);
 	merge(line, extra);
 	write_line(a, line, now_ns);
 }

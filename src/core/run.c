@@ -160,7 +160,7 @@ bool run_take_slot(struct run *run)
 		return true;
 	}
 	queue_push(&s->queue, &run->waiting, run->row.user_id, clock_monotonic_ns());
-	audit_run(s->audit, "sandbox.run.queued", &run->row, NULL);
+	audit_run(s->audit, "sandbox.run.queued", &run->row, NULL, NULL);
 	return false;
 }
 
@@ -288,7 +288,7 @@ int run_approve(struct run *run, bool approved, const char *by)
 		return -ENOENT;
 	run_set_text(&run->row.approval, approved ? "approved" : "denied");
 	audit_run(run->service->audit, approved ? "sandbox.run.approved" : "sandbox.run.denied",
-		&run->row, json_pack("{s:s}", "by", by));
+		&run->row, NULL, json_pack("{s:s}", "by", by));
 	if (!approved) {
 		run_end_without(run, REASON_POLICY_DENIED, NULL, "an admin denied this run");
 		return 0;
@@ -352,5 +352,6 @@ void run_free(struct run *run)
 	request_free_files(run->files, run->n_files);
 	request_fini(&run->request);
 	row_fini(&run_table, &run->row);
+	json_decref(run->usage);
 	free(run);
 }

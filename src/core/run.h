@@ -86,6 +86,7 @@ struct run {
 	uint64_t started_ns;  /* likewise; 0: not yet */
 	bool has_result;
 	struct result result;
+	json_t *usage;    /* what row.usage says, once it is over; nobody changes it */
 	bool is_attached; /* the stream has its output, or knows that there is none */
 	bool is_drained;
 	bool is_captured;
@@ -182,5 +183,5 @@ json_t *run_json(const struct service *s, const struct run_row *row);
 json_t *run_json_admin(const struct run_row *row);
 /* The names of the facets in a mask: ["timeout", "memory"]. */
 json_t *run_json_facets(uint64_t mask);
-/* resource_usage of a run that is over. */
-char *run_usage_text(const struct run *run, uint64_t artifact_bytes, uint64_t n_skipped);
+/* resource_usage of a run that is over, its keys in their order. */
+json_t *run_usage(const struct run *run, uint64_t artifact_bytes, uint64_t n_skipped);

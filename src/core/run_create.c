@@ -335,7 +335,7 @@ static void note_accepted(struct run *run)
 	struct service *s = run->service;
 
 	metrics_add(s->metrics, METRIC_RUNS_STARTED, METRICS_LABELS(run->row.runtime), 1);
-	audit_run(s->audit, "sandbox.run.created", &run->row, NULL);
+	audit_run(s->audit, "sandbox.run.created", &run->row, NULL, NULL);
 }
 
 /* Everything was checked and there is room: from here on it is a run. The keeper is asked

@@ -316,8 +316,10 @@ static void fill_end(struct run *run, const struct artifact_summary *artifacts)
 	row->cpu_us = r->usage.cpu_us == USAGE_UNKNOWN ? 0 : (int64_t)r->usage.cpu_us;
 	row->expires_sec = (int64_t)(r->ended_ns / 1000000000) +
 			   (int64_t)run->service->settings->artifact_ttl_hours * 3600;
+	json_decref(run->usage);
+	run->usage = run_usage(run, artifacts->n_bytes, artifacts->n_skipped);
 	free(row->usage);
-	row->usage = run_usage_text(run, artifacts->n_bytes, artifacts->n_skipped);
+	row->usage = json_canonical(run->usage);
 	/* Code and environment are not kept. */
 	if (row->request)
 		explicit_bzero(row->request, strlen(row->request));
@@ -392,7 +394,7 @@ static void count_end(struct run *run)
 	if (run->stream && stream_was_truncated(run->stream))
 		metrics_add(m, METRIC_LOG_TRUNCATIONS, METRICS_LABELS("ws", "log_cap"), 1);
 	(void)snprintf(event, sizeof(event), "sandbox.run.%s", row->phase);
-	audit_run(run->service->audit, event, row, NULL);
+	audit_run(run->service->audit, event, row, run->usage, NULL);
 }
 
 static void tell_waiters(struct run *run)

@@ -101,9 +101,8 @@ static json_t *common(const struct run_row *row, const json_t *usage)
 }
 
 /* When one that waits will have its turn, as far as anybody can tell. */
-static json_t *estimated_start(const struct service *s, const struct run_row *row)
+static json_t *estimated_start(const struct service *s, const struct run *run)
 {
-	struct run *run = run_find((struct service *)s, row->id, NULL);
 	char at[DATE_SIZE + 1];
 
 	if (!run || !run->waiting.user)
@@ -117,11 +116,13 @@ static json_t *estimated_start(const struct service *s, const struct run_row *ro
 
 json_t *run_json(const struct service *s, const struct run_row *row)
 {
-	json_t *usage = parsed_or_null(row->usage);
+	const struct run *run = run_find((struct service *)s, row->id, NULL);
+	json_t *usage = run && row == &run->row && run->usage ? json_incref(run->usage)
+							      : parsed_or_null(row->usage);
 	json_t *o = common(row, usage);
 
 	set(o, "resource_usage", usage);
-	set(o, "estimated_start_time", estimated_start(s, row));
+	set(o, "estimated_start_time", estimated_start(s, run));
 	set(o, "log_stream_url", json_null());
 	set(o, "approval", json_text_or_null(row->approval));
 	return o;
@@ -150,8 +151,8 @@ static json_t *seconds(uint64_t us)
 static json_t *limits_json(const struct policy *p)
 {
 	return json_pack("{s:f,s:I,s:I,s:I,s:I,s:I}", "cpu", (double)p->cpu_milli / 1000,
-		"memory_mb", (json_int_t)p->memory_mb, "pids", (json_int_t)p->limits.pids, "nofile",
-		(json_int_t)p->limits.files, "startup_timeout_sec",
+		"memory_mb", (json_int_t)p->memory_mb, "nofile", (json_int_t)p->limits.files,
+		"pids", (json_int_t)p->limits.pids, "startup_timeout_sec",
 		(json_int_t)p->startup_timeout_sec, "timeout_sec", (json_int_t)p->timeout_sec);
 }
 
@@ -166,26 +167,26 @@ json_t *run_json_facets(uint64_t mask)
 	return list;
 }
 
-char *run_usage_text(const struct run *run, uint64_t artifact_bytes, uint64_t n_skipped)
+json_t *run_usage(const struct run *run, uint64_t artifact_bytes, uint64_t n_skipped)
 {
 	const struct result *r = &run->result;
 	const struct usage *u = &r->usage;
-	AUTO_JSON *o = json_object();
+	json_t *o = json_object();
 	bool cut = run->stream && stream_was_truncated(run->stream);
 
+	set(o, "artifact_bytes", json_integer((json_int_t)artifact_bytes));
+	set(o, "artifact_files_skipped", json_integer((json_int_t)n_skipped));
 	set(o, "cpu_time_sec", seconds(u->cpu_us));
-	set(o, "wall_time_sec", seconds(u->wall_us));
-	set(o, "peak_rss_mb", whole(u->peak_bytes, 1 << 20));
-	set(o, "pids", whole(u->pids, 1));
-	set(o, "max_open_files", whole(u->open_files, 1));
+	set(o, "enforced", run_json_facets(r->enforced));
+	set(o, "limits", limits_json(&run->policy));
 	set(o, "log_bytes",
 		json_integer(run->stream ? (json_int_t)stream_log_bytes(run->stream) : 0));
-	set(o, "artifact_bytes", json_integer((json_int_t)artifact_bytes));
-	set(o, "stdout_truncated", json_integer(cut));
-	set(o, "artifact_files_skipped", json_integer((json_int_t)n_skipped));
-	set(o, "limits", limits_json(&run->policy));
-	set(o, "started", r->started_ns ? json_string(r->is_warm ? "warm" : "cold") : json_null());
-	set(o, "enforced", run_json_facets(r->enforced));
+	set(o, "max_open_files", whole(u->open_files, 1));
 	set(o, "not_enforced", run_json_facets(r->enforced ? FACET_ALL & ~r->enforced : 0));
-	return json_canonical(o);
+	set(o, "peak_rss_mb", whole(u->peak_bytes, 1 << 20));
+	set(o, "pids", whole(u->pids, 1));
+	set(o, "started", r->started_ns ? json_string(r->is_warm ? "warm" : "cold") : json_null());
+	set(o, "stdout_truncated", json_integer(cut));
+	set(o, "wall_time_sec", seconds(u->wall_us));
+	return o;
 }

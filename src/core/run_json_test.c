@@ -1,3 +1,5 @@
+#include "base/json.h"
+#include "base/json_write.h"
 #include "core/run.h"
 #include "core/service_sample.h"
 
@@ -99,8 +101,10 @@ TEST(usage_that_was_not_measured_is_null)
 	run->result.usage.cpu_us = 1234567;
 	run->result.usage.peak_bytes = USAGE_UNKNOWN;
 	run->result.usage.wall_us = USAGE_UNKNOWN;
-	AUTO_FREE char *text = run_usage_text(run, 42, 3);
-	AUTO_JSON *o = json_loads(text, 0, NULL);
+	AUTO_JSON *o = run_usage(run, 42, 3);
+	AUTO_FREE char *text = json_canonical(o);
+	AUTO_FREE char *as_made = json_write(o, 0, 0, NULL);
+	CHECK_STR(text, as_made); /* an answer looks the same before and after a restart */
 	CHECK(json_is_null(json_object_get(o, "peak_rss_mb")));
 	CHECK(json_is_null(json_object_get(o, "wall_time_sec")));
 	CHECK(strstr(text, "\"cpu_time_sec\":1.235") != NULL);
@@ -119,8 +123,7 @@ TEST(what_never_began_enforced_nothing)
 	SAMPLE(m);
 	sample_open(&m);
 	struct run *run = sample_run(&m, NULL);
-	AUTO_FREE char *text = run_usage_text(run, 0, 0);
-	AUTO_JSON *o = json_loads(text, 0, NULL);
+	AUTO_JSON *o = run_usage(run, 0, 0);
 
 	CHECK_EQ(json_array_size(json_object_get(o, "enforced")), 0);
 	CHECK_EQ(json_array_size(json_object_get(o, "not_enforced")), 0);

@@ -318,7 +318,7 @@ static void on_running(void *ctx, uint64_t started_ns)
 		(void)stream_event(run->stream, "start", data);
 	}
 	run_attach_output(run);
-	audit_run(s->audit, "sandbox.run.running", &run->row, NULL);
+	audit_run(s->audit, "sandbox.run.running", &run->row, NULL, NULL);
 }
 
 static void wait_again(struct run *run)
@@ -401,7 +401,7 @@ static int start_job(struct run *run, struct spec *spec)
 	run_move(run, PHASE_STARTING);
 	metrics_observe(s->metrics, METRIC_QUEUE_WAIT, METRICS_LABELS(run->row.runtime),
 		(double)(clock_monotonic_ns() - run->accepted_ns) / NS_PER_SEC);
-	audit_run(s->audit, "sandbox.run.starting", &run->row, NULL);
+	audit_run(s->audit, "sandbox.run.starting", &run->row, NULL, NULL);
 	return 0;
 }
 

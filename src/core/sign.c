@@ -35,8 +35,7 @@ static void hmac(const void *key, size_t key_size, const char *text, size_t size
 
 static void write_hex(const unsigned char *raw, char ret[SIGN_SIZE + 1])
 {
-	for (size_t i = 0; i < SIGN_SIZE / 2; i++)
-		(void)snprintf(ret + 2 * i, 3, "%02x", raw[i]);
+	str_hex(raw, SIGN_SIZE / 2, ret);
 }
 
 void sign_make(const char *secret, const char *run_id, uint64_t exp_sec, char ret[SIGN_SIZE + 1])

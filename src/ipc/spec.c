@@ -140,8 +140,7 @@ void spec_make_id(char id[RUN_ID_SIZE + 1])
 
 	if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
 		abort(); /* the kernel gives that few bytes whole or not at all */
-	for (size_t i = 0; i < sizeof(bytes); i++)
-		(void)snprintf(id + 2 * i, 3, "%02x", bytes[i]);
+	str_hex(bytes, sizeof(bytes), id);
 }
 
 static void put_strings(struct put *p, char *const *strings)
