@@ -48,7 +48,8 @@ struct compiler_flags {
 #define IGNORE_COOKIE    0x0800 /* PyCF_IGNORE_COOKIE: what -c has is UTF-8 whatever it says */
 #define CONFIG_SIZE      8192   /* many times that of PyConfig in any version */
 #define FLAG_BYTECODE    4      /* sys.flags.dont_write_bytecode */
-#define SHOWS_TEXT_MINOR 13     /* 3.13, see run_text_by_itself() */
+#define OPTIMIZE_AS_IS   (-1)   /* as the interpreter was told */
+#define SHOWS_TEXT_MINOR 13     /* 3.13, see keep_lines() */
 
 /* Name, what it returns, what it takes. */
 #define FUNCTIONS(F)                                                                               \
@@ -67,7 +68,9 @@ struct compiler_flags {
 	F(PyRun_FileExFlags, struct object *,                                                      \
 		(FILE *, const char *, int, struct object *, struct object *, int,                 \
 			struct compiler_flags *))                                                  \
-	F(PyRun_SimpleStringFlags, int, (const char *, struct compiler_flags *))                   \
+	F(Py_CompileStringExFlags, struct object *,                                                \
+		(const char *, const char *, int, struct compiler_flags *, int))                   \
+	F(PyEval_EvalCode, struct object *, (struct object *, struct object *, struct object *))   \
 	F(PyList_New, struct object *, (ssize_t))                                                  \
 	F(PyList_Append, int, (struct object *, struct object *))                                  \
 	F(PyList_Size, ssize_t, (struct object *))                                                 \
@@ -309,27 +312,31 @@ static bool adopt(const struct spec *spec, const char *program, const char *file
 	return true;
 }
 
+/* From 3.13 on tracebacks show the lines of what -c gave, which Python keeps for them. */
+static void keep_lines(struct object *code, const char *text)
+{
+	struct object *lines = py.PyUnicode_FromString(text);
+	struct object *done = py.PyObject_CallFunctionObjArgs(
+		boot_function("keep_lines"), code, lines, (void *)NULL);
+
+	py.Py_DecRef(lines);
+	py.Py_DecRef(done);
+	py.PyErr_Clear();
+}
+
 static struct object *run_text(const char *text, struct object *names)
 {
 	struct compiler_flags how = { IGNORE_COOKIE, self.minor };
+	struct object *code =
+		py.Py_CompileStringExFlags(text, "<string>", FILE_INPUT, &how, OPTIMIZE_AS_IS);
 
-	return py.PyRun_StringFlags(text, FILE_INPUT, names, names, &how);
-}
-
-/* From 3.13 on tracebacks show the lines of such a program, which Python keeps for them in a
- * way of its own: so it is to run it itself, and to say what went wrong. Of SystemExit it makes
- * its end at once. */
-static int run_text_by_itself(const char *text, bool *ret_interrupted)
-{
-	struct compiler_flags how = { IGNORE_COOKIE, self.minor };
-
-	*ret_interrupted = false;
-	if (py.PyRun_SimpleStringFlags(text, &how) == 0)
-		return 0;
-	struct object *answer =
-		py.PyObject_CallFunctionObjArgs(boot_function("was_interrupted"), (void *)NULL);
-	*ret_interrupted = answer && py.PyObject_IsTrue(answer) == 1;
-	return 1;
+	if (!code)
+		return NULL;
+	if (self.minor >= SHOWS_TEXT_MINOR)
+		keep_lines(code, text);
+	struct object *done = py.PyEval_EvalCode(code, names, names);
+	py.Py_DecRef(code);
+	return done;
 }
 
 static struct object *run_file(const char *path, struct object *names)
@@ -401,8 +408,6 @@ static int run_given(const char *given, struct object *names, bool *ret_interrup
 
 	if (asprintf(&text, "%s\n", given) < 0)
 		abort();
-	if (self.minor >= SHOWS_TEXT_MINOR)
-		return run_text_by_itself(text, ret_interrupted);
 	return conclude(run_text(text, names), ret_interrupted);
 }
 

@@ -121,11 +121,9 @@ def _flush():
     return done
 
 
-def was_interrupted():
-    """Whether the error that was just shown is one."""
-    last = getattr(sys, "last_exc", None)
-    kind = type(last) if last is not None else getattr(sys, "last_type", None)
-    return isinstance(kind, type) and issubclass(kind, KeyboardInterrupt)
+def keep_lines(code, text):
+    import linecache
+    linecache._register_code(code, text, "<string>")
 
 
 def exit_code(error):

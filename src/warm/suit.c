@@ -87,6 +87,14 @@ static bool is_plain_source(const char *path)
 	return n >= 0 && !memmem(tail, (size_t)n, "PK\5\6", 4);
 }
 
+/* Some versions of Python shift such a program to the left. */
+static bool is_indented(const char *text)
+{
+	const char *line = text + strspn(text, "\r\n");
+
+	return *line == ' ' || *line == '\t';
+}
+
 static bool has_usual_arguments(const struct spec *spec)
 {
 	char *const *argv = spec->argv;
@@ -94,7 +102,7 @@ static bool has_usual_arguments(const struct spec *spec)
 	if (!argv[1])
 		return false;
 	if (streq(argv[1], "-c"))
-		return argv[2] && python_is_utf8(argv[2]);
+		return argv[2] && !is_indented(argv[2]) && python_is_utf8(argv[2]);
 	/* Versions differ in what "./main.py" is called in tracebacks. */
 	return argv[1][0] != '-' && argv[1][0] != '.' && is_plain_source(argv[1]);
 }
