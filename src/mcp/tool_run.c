@@ -16,6 +16,7 @@
 #include "core/session.h"
 #include "core/stream.h"
 #include "lang/lang.h"
+#include "lang/python_start.h"
 #include "mcp/artifacts.h"
 #include "mcp/call.h"
 #include "mcp/mcp_peer.h"
@@ -24,36 +25,6 @@
 #include "mcp/task.h"
 #include "mcp/tool.h"
 #include "mcp/tool_kernel.h"
-
-/* What code is called in tracebacks, as that of python3 -c is. To give it another name takes
- * compile(), which first makes the types of a syntax tree: two milliseconds. */
-#define CODE_NAME "<string>"
-
-/* Runs as __main__ what comes by standard input, of which nothing is left then: it is no file of
- * the session's, and costs none. How many bytes that are is its argument, since a part of a
- * program, which is all that a server may have come to send before it died, must not be executed;
- * and so that it need not wait for the end of them. So that tracebacks show its lines all the
- * same, they are kept for them; our own frames are not shown. What does that is a text, which
- * is compiled when it is needed. */
-static const char python_start[] =
-	"def run():\n"
-	" import sys,posix\n"
-	" size,source=int(sys.argv[1]),b''\n"
-	" while len(source)<size:\n"
-	"  part=posix.read(0,size-len(source))\n"
-	"  if not part: sys.exit('the code did not arrive whole')\n"
-	"  source+=part\n"
-	" sys.argv[:]=['']\n"
-	" sys.excepthook=lambda *what:exec('''"
-	"import linecache,traceback\n"
-	"lines=source.decode('utf-8','replace').splitlines(True)\n"
-	"linecache.cache['" CODE_NAME "']=len(source),None,lines,'" CODE_NAME "'\n"
-	"kind,error,tb=what\n"
-	"traceback.print_exception(kind,error,tb and tb.tb_next and tb.tb_next.tb_next)\n"
-	"''',{'source':source,'what':what})\n"
-	" del globals()['run']\n"
-	" exec(source,globals())\n"
-	"run()\n";
 
 /* --- arguments --- */
 
@@ -239,7 +210,8 @@ static void finish_code(struct task *t, struct run *run)
 	json_t *o = outcome_of(c, run);
 	bool is_good = is_success(run);
 	struct session *session = run->session;
-	json_t *traceback = is_good ? json_null() : output_traceback(run->stream, CODE_NAME);
+	json_t *traceback =
+		is_good ? json_null() : output_traceback(run->stream, PYTHON_START_NAME);
 	const struct inventory *files = is_good && run->has_listing ? &run->listing : NULL;
 
 	set(o, "session_id", json_string(session ? session_shown_id(session) : ""));

@@ -27,6 +27,7 @@
 #include "base/str.h"
 #include "box/guest.h"
 #include "ipc/spec.h"
+#include "lang/python_start.h"
 #include "warm/suit.h"
 #include "warm/title.h"
 
@@ -117,6 +118,7 @@ static const struct {
 static struct python self;
 static struct object *boot;  /* the namespace of python_boot.py */
 static struct object *flags; /* sys.flags */
+static struct object *start; /* python_start, compiled */
 
 extern const char python_boot[];
 extern const size_t python_boot_size;
@@ -214,6 +216,17 @@ static int import(const char *names, char *notes, size_t size, struct err *err)
 	return 0;
 }
 
+/* In a clone that would take longer than many a program that it is for. */
+static int compile_start(struct err *err)
+{
+	start = py.Py_CompileStringExFlags(
+		python_start, PYTHON_START_NAME, FILE_INPUT, NULL, OPTIMIZE_AS_IS);
+	if (start)
+		return 0;
+	py.PyErr_Print();
+	return err_set(err, -EIO, "compile what starts code");
+}
+
 /* Kept as text: whether they are in somebody's way is asked in the init of a box. */
 static int list_imported(struct err *err)
 {
@@ -257,6 +270,8 @@ int python_load(
 		r = initialize(err);
 	if (r == 0)
 		r = load_boot(err);
+	if (r == 0)
+		r = compile_start(err);
 	if (r == 0)
 		r = import(imports, notes, notes_size, err);
 	if (r == 0)
@@ -406,6 +421,8 @@ static int run_given(const char *given, struct object *names, bool *ret_interrup
 {
 	AUTO_FREE char *text = NULL;
 
+	if (streq(given, python_start))
+		return conclude(py.PyEval_EvalCode(start, names, names), ret_interrupted);
 	if (asprintf(&text, "%s\n", given) < 0)
 		abort();
 	return conclude(run_text(text, names), ret_interrupted);

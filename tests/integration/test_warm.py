@@ -16,6 +16,7 @@ from jar import SLOWER, eventually
 from server import make_server  # noqa: F401, a fixture
 from test_image import BASE, oci, write_dir
 from test_keeper import Keeper
+from test_mcp_stateless import Client as Stateless
 
 WARM_SECONDS = 20 * SLOWER
 ADDRESS = re.compile(r"0x[0-9a-f]+")
@@ -336,6 +337,36 @@ def test_a_server_can_be_cold(make_server):
     for command in (["python3", "-c", "print(1)"], ["true"]):
         run = server.post("/runs?wait=20", json={"base_image": "host", "command": command}).json()
         assert run["resource_usage"]["started"] == "cold"
+
+
+# A new interpreter forgets that these ended it, while it shows where: it exits with 1 then.
+INTERRUPTS = {"an_interrupt", "sigint"}
+
+
+def answers(server, started):
+    """{program: what its run_python was answered with}, of runs that were started like that."""
+    client = Stateless(server)
+
+    def answer(code):
+        for _ in range(50):
+            got = client.call("run_python", session_id=started, code=code)["structuredContent"]
+            if server.status(got["run_id"])["resource_usage"]["started"] == started:
+                return {name: ADDRESS.sub("0x", str(got[name])) for name in (
+                    "reason_code", "exit_code", "stdout", "stderr", "traceback")}
+        raise AssertionError(f"never {started}: {code}")
+    return {name: answer(code) for name, code in PROGRAMS.items() if name not in INTERRUPTS}
+
+
+def test_no_code_of_a_model_can_tell(make_server):
+    server = make_server(SANDBOX_WARM="off")
+    cold = answers(server, "cold")
+    server.close()
+    server = make_server()
+    assert eventually(lambda: series(server, "sandbox_warm_boxes", "python"), WARM_SECONDS)
+    warm = answers(server, "warm")
+    assert {name: warm[name] for name in cold if warm[name] != cold[name]} == \
+        {name: cold[name] for name in cold if warm[name] != cold[name]}
+    assert "ZeroDivisionError" in warm["an_exception"]["traceback"]
 
 
 def test_more_wait_where_more_were_missed(make_server):

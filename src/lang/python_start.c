@@ -1,0 +1,21 @@
+#include "lang/python_start.h"
+
+const char python_start[] =
+	"def run():\n"
+	" import sys,posix\n"
+	" size,source=int(sys.argv[1]),b''\n"
+	" while len(source)<size:\n"
+	"  part=posix.read(0,size-len(source))\n"
+	"  if not part: sys.exit('the code did not arrive whole')\n"
+	"  source+=part\n"
+	" sys.argv[:]=['']\n"
+	" sys.excepthook=lambda *what:exec('''"
+	"import linecache,traceback\n"
+	"lines=source.decode('utf-8','replace').splitlines(True)\n"
+	"linecache.cache['" PYTHON_START_NAME "']=len(source),None,lines,'" PYTHON_START_NAME "'\n"
+	"kind,error,tb=what\n"
+	"traceback.print_exception(kind,error,tb and tb.tb_next and tb.tb_next.tb_next)\n"
+	"''',{'source':source,'what':what})\n"
+	" del globals()['run']\n"
+	" exec(source,globals())\n"
+	"run()\n";
