@@ -109,13 +109,13 @@ static int write_whole(int fd, const uint8_t *data, size_t size, off_t at)
 
 /* One that is empty already is not cut: ext4 takes that for a file being replaced, and writes
  * it out when it is closed. */
-static int begin_anew(int fd, bool is_empty, uint64_t *ret_first_seq)
+static int begin_anew(int fd, bool is_blank, uint64_t *ret_first_seq)
 {
 	uint8_t head[INDEX_RECORD_SIZE] = MAGIC;
 
 	put_u64(head + 8, 1);
 	put_u64(head + CHECKED, check_of(head, 0));
-	if (!is_empty && ftruncate(fd, 0) < 0)
+	if (!is_blank && ftruncate(fd, 0) < 0)
 		return -errno;
 	int r = write_whole(fd, head, sizeof(head), 0);
 	if (r == 0)
@@ -175,6 +175,15 @@ int index_open(struct index *x, int dir_fd, bool is_writable, struct err *err)
 	int r = index_adopt(x, fd, is_writable, err);
 	if (r == 0)
 		(void)take_fd(&fd);
+	return r;
+}
+
+int index_begin(struct index *x, int fd)
+{
+	int r = begin_anew(fd, true, &x->first_seq);
+
+	if (r == 0)
+		x->fd = fd;
 	return r;
 }
 

@@ -47,6 +47,9 @@ struct index {
 int index_open(struct index *x, int dir_fd, bool is_writable, struct err *err);
 /* The same with a file that is open. It is taken when that worked. */
 int index_adopt(struct index *x, int fd, bool is_writable, struct err *err);
+/* Begin one with seq 1 in a file that is open and has nothing in it, or nothing but zeros. It is
+ * taken when that worked. */
+int index_begin(struct index *x, int fd);
 void index_fini(struct index *x);
 
 /* Write `n` <= INDEX_BLOCK records, the first of which is `seq`, with one call. On failure none is

@@ -9,16 +9,17 @@
 
 #define COPY_SIZE (16u << 10)
 
+void spool_begin(struct spool *p, const char *name, int dir_fd, int fd)
+{
+	*p = (struct spool){ .name = name, .dir_fd = dir_fd, .is_writable = true, .fd = fd };
+}
+
 int spool_adopt(struct spool *p, const char *name, int dir_fd, bool is_writable, int fd)
 {
 	struct stat st = { 0 };
 
-	*p = (struct spool){
-		.name = name,
-		.dir_fd = dir_fd,
-		.is_writable = is_writable,
-		.fd = fd,
-	};
+	spool_begin(p, name, dir_fd, fd);
+	p->is_writable = is_writable;
 	if (fd >= 0 && fstat(fd, &st) < 0)
 		return -errno;
 	p->size = (uint64_t)st.st_size;

@@ -21,6 +21,8 @@ struct spool {
 int spool_init(struct spool *p, const char *name, int dir_fd, bool is_writable);
 /* The same with a file that is open, and taken; -1 for one that is absent. */
 int spool_adopt(struct spool *p, const char *name, int dir_fd, bool is_writable, int fd);
+/* ... to be written from its beginning, whatever is in there. */
+void spool_begin(struct spool *p, const char *name, int dir_fd, int fd);
 void spool_fini(struct spool *p);
 
 /* Move at most `max` bytes from `fd`, which does not block, to the end of the file: by

@@ -156,6 +156,21 @@ int stream_open(uv_loop_t *loop, int dir_fd, const struct stream_options *option
 	return 0;
 }
 
+/* There is nothing to recover in them. */
+static int begin_files(struct stream *s, struct stream_files *files, struct err *err)
+{
+	s->dir_fd = take_fd(&files->dir_fd);
+	for (size_t i = 0; i < ARRAY_SIZE(spool_names); i++)
+		spool_begin(
+			&s->spools[i], spool_names[i], s->dir_fd, take_fd(&files->spool_fds[i]));
+	int r = index_begin(&s->index, files->index_fd);
+	if (r < 0)
+		return err_set(err, r, "index of a stream: %s", strerror(-r));
+	files->index_fd = -1;
+	s->recent_from = s->index.first_seq;
+	return 0;
+}
+
 int stream_open_in(uv_loop_t *loop, struct stream_files *files,
 	const struct stream_options *options, struct stream **ret, struct err *err)
 {
@@ -163,7 +178,7 @@ int stream_open_in(uv_loop_t *loop, struct stream_files *files,
 
 	s->options = *options;
 	add_timers(s, loop);
-	int r = stream_adopt_files(s, files, err);
+	int r = begin_files(s, files, err);
 	stream_files_close(files);
 	if (r < 0)
 		return r;

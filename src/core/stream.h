@@ -74,7 +74,8 @@ void stream_files_close(struct stream_files *files);
 int stream_open(uv_loop_t *loop, int dir_fd, const struct stream_options *options,
 	struct stream **ret, struct err *err);
 
-/* The same in files that are open and empty, which are taken, also when it fails. */
+/* The same in files that are open and hold nothing, or zeros where stream_take_files() leaves
+ * some; they are taken, also when it fails. */
 int stream_open_in(uv_loop_t *loop, struct stream_files *files,
 	const struct stream_options *options, struct stream **ret, struct err *err);
 
@@ -157,8 +158,9 @@ bool stream_is_short(const struct stream *s);
 /* For replay. -EBADMSG when it is not such a text. */
 int stream_open_packed(const char *text, struct stream **ret, struct err *err);
 
-/* Empty the files of a stream that is over, and hand them over. False when somebody else still
- * reads it, or that fails; else it can only be unref'd any more. */
+/* Hand over the files of a stream that is over, without what is in them: those of output are
+ * empty, the others may have zeros, which no reader takes for a frame. False when somebody else
+ * still reads it, or that fails; else it can only be unref'd any more. */
 bool stream_take_files(struct stream *s, struct stream_files *ret);
 
 /* --- subscribers --- */

@@ -129,6 +129,20 @@ static ino_t inode_of(int fd)
 	return st.st_ino;
 }
 
+/* The same of one that may have zeros. */
+static ino_t inode_of_blank(int fd)
+{
+	char bytes[4096];
+	struct stat st;
+
+	CHECK_EQ(fstat(fd, &st), 0);
+	CHECK(st.st_size <= (off_t)sizeof(bytes));
+	CHECK_EQ(pread(fd, bytes, sizeof(bytes), 0), st.st_size);
+	for (off_t i = 0; i < st.st_size; i++)
+		CHECK_EQ(bytes[i], 0);
+	return st.st_ino;
+}
+
 /* What the first printed is nowhere in what the second has. */
 TEST(files_serve_another_stream)
 {
@@ -139,7 +153,8 @@ TEST(files_serve_another_stream)
 	make(&m, "secret of the first\n", 20);
 	CHECK(stream_take_files(m.stream, &files));
 	CHECK(files.dir_fd >= 0 && files.index_fd >= 0 && files.spool_fds[0] >= 0);
-	ino_t index = inode_of(files.index_fd);
+	ino_t index = inode_of_blank(files.index_fd);
+	(void)inode_of_blank(files.spool_fds[2]);
 	ino_t output = inode_of(files.spool_fds[0]);
 	sample_close(&m);
 	m.n_drained = 0;
@@ -155,7 +170,7 @@ TEST(files_serve_another_stream)
 	CHECK_STR(view.output[0].data, "second\n");
 	CHECK_EQ(view.output[1].size, 0);
 	CHECK(stream_take_files(m.stream, &files));
-	CHECK_EQ(inode_of(files.index_fd), index);
+	CHECK_EQ(inode_of_blank(files.index_fd), index);
 	CHECK_EQ(inode_of(files.spool_fds[0]), output);
 	stream_files_close(&files);
 }
@@ -175,6 +190,50 @@ TEST(what_is_left_behind_the_end_goes_as_well)
 	scratch_write(m.dir.fd, "stdout", "secret");
 	CHECK(stream_take_files(m.stream, &files));
 	(void)inode_of(files.spool_fds[0]);
+	stream_files_close(&files);
+}
+
+/* The second has fewer frames than the first had. Who opens its files finds these, and cuts off
+ * what was left. */
+TEST(a_successor_finds_no_frame_of_the_first)
+{
+	SAMPLE(m);
+	struct stream_files files = STREAM_FILES_NONE;
+	struct err err = { 0 };
+	struct stat st;
+
+	sample_open(&m);
+	for (int i = 0; i < 9; i++)
+		CHECK(stream_event(m.stream, "start", "{\"of\":\"the first\"}") > 0);
+	stream_finish(m.stream);
+	stream_end(m.stream);
+	CHECK(stream_take_files(m.stream, &files));
+	sample_close(&m);
+	CHECK_EQ(stream_open_in(&m.loop, &files, &m.options, &m.stream, &err), 0);
+	CHECK_EQ(stream_event(m.stream, "start", "{}"), 1);
+	sample_close(&m);
+	sample_open(&m);
+	CHECK_EQ(stream_last_seq(m.stream), 1);
+	CHECK(!stream_has_ended(m.stream));
+	CHECK_EQ(fstatat(m.dir.fd, "index", &st, 0), 0);
+	CHECK_EQ(st.st_size, 64);
+	CHECK_EQ(stream_event(m.stream, "end", "{}"), 2);
+}
+
+/* Too many to be overwritten. */
+TEST(a_long_index_is_cut)
+{
+	SAMPLE(m);
+	struct stream_files files = STREAM_FILES_NONE;
+
+	sample_open(&m);
+	for (int i = 0; i < 200; i++)
+		CHECK(stream_event(m.stream, "start", "{}") > 0);
+	stream_finish(m.stream);
+	stream_end(m.stream);
+	CHECK(stream_take_files(m.stream, &files));
+	(void)inode_of(files.index_fd);
+	(void)inode_of(files.spool_fds[2]);
 	stream_files_close(&files);
 }
 
@@ -199,4 +258,5 @@ TEST(files_that_somebody_reads_stay)
 TESTS(UNIT(what_was_packed_is_replayed_the_same), UNIT(only_short_ones_are_packed),
 	UNIT(a_text_that_is_none_is_refused), UNIT(what_is_behind_the_last_part_is_noticed),
 	UNIT(files_serve_another_stream), UNIT(what_is_left_behind_the_end_goes_as_well),
-	UNIT(files_that_somebody_reads_stay))
+	UNIT(files_that_somebody_reads_stay), UNIT(a_successor_finds_no_frame_of_the_first),
+	UNIT(a_long_index_is_cut))

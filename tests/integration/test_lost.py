@@ -309,7 +309,7 @@ def await_all_stored(server):
 
 def check_nothing_left(server):
     """No directory of a run that was never accepted, and none of one whose row has it all; what
-    is kept for the next run is empty."""
+    is kept for the next run has nothing in it, or zeros where these are no frame."""
     await_all_stored(server)
     with contextlib.closing(database_of(server)) as db:
         rows = dict(db.execute(f"SELECT id, frames FROM {RUN_TABLE}"))
@@ -317,7 +317,8 @@ def check_nothing_left(server):
     kept = {path.name for path in data.glob("*/runs/*")}
     assert kept <= set(rows)
     assert {name for name, frames in rows.items() if not frames} <= kept
-    assert [path for path in data.glob("meta/fresh/*/*") if path.stat().st_size > 0] == []
+    assert [path for path in data.glob("meta/fresh/*/std*") if path.stat().st_size > 0] == []
+    assert [path for path in data.glob("meta/fresh/*/*") if path.read_bytes().strip(b"\0")] == []
 
 
 def kill_and_restart(server, rng):
