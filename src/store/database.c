@@ -177,6 +177,10 @@ static int prepare_steps(struct database *d)
 static int connect_file(struct database *d, const char *path, bool full_sync, struct err *err)
 {
 	int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
+
+	/* Nobody asks how much memory it has, and to count it takes a lock with each allocation.
+	 * Refused, without harm, when there was another store before. */
+	(void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
 	int code = sqlite3_open_v2(path, &d->db, flags, NULL);
 
 	if (code == SQLITE_OK)
