@@ -224,39 +224,65 @@ static pid_t clone_onto(const struct box_host *host, const struct box_order *ord
 	return pid;
 }
 
-int box_start(const struct box_host *host, const struct box_order *order, struct box *ret,
-	struct err *err)
+int box_prepare(const struct box_host *host, const struct box_order *order, struct box *ret,
+	int *ret_init_fd, struct err *err)
+{
+	AUTO_FD ours = -1;
+	AUTO_FD theirs = -1;
+	int ends[2];
+	struct box box = { .pid_fd = -1, .control_fd = -1, .net_fd = -1 };
+
+	box.uid = host->privileged ? order->uid : geteuid();
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return err_errno(err, "make a control socket");
+	ours = ends[0];
+	theirs = ends[1];
+	int r = nets_take(host->nets, &box.net_fd, err);
+	if (r < 0)
+		return r;
+	(void)fd_set_nonblock(ours, true);
+	box.control_fd = take_fd(&ours);
+	*ret_init_fd = take_fd(&theirs);
+	*ret = box;
+	return 0;
+}
+
+int box_clone(const struct box_host *host, const struct box_order *order, int init_fd,
+	struct box *box, struct err *err)
 {
 	struct init_args args = {
 		.host = host,
+		.control_fd = init_fd,
 		.join_fds = order->join_fds,
 		.n_join_fds = order->n_join_fds,
 		.uid = host->privileged ? order->uid : geteuid(),
 		.gid = host->privileged ? (gid_t)order->uid : getegid(),
 	};
-	AUTO_FD ours = -1;
-	AUTO_FD theirs = -1;
-	int ends[2];
-	struct box box = { .pid_fd = -1, .control_fd = -1, .net_fd = -1, .uid = args.uid };
+	pid_t pid = clone_onto(host, order, box);
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-		return err_errno(err, "make a control socket");
-	ours = ends[0];
-	theirs = ends[1];
-	args.control_fd = theirs;
-	int r = nets_take(host->nets, &box.net_fd, err);
+	if (pid == 0)
+		init_main(&args);
+	if (pid < 0)
+		return err_errno(err, "make namespaces");
+	box->pid = pid;
+	return 0;
+}
+
+int box_start(const struct box_host *host, const struct box_order *order, struct box *ret,
+	struct err *err)
+{
+	AUTO_FD init_fd = -1;
+	struct box box;
+	int r = box_prepare(host, order, &box, &init_fd, err);
+
 	if (r < 0)
 		return r;
-	box.pid = clone_onto(host, order, &box);
-	if (box.pid < 0) {
-		r = err_errno(err, "make namespaces");
-		nets_give(host->nets, box.net_fd);
+	r = box_clone(host, order, init_fd, &box, err);
+	if (r < 0) {
+		nets_give(host->nets, take_fd(&box.net_fd));
+		box_fini(&box);
 		return r;
 	}
-	if (box.pid == 0)
-		init_main(&args);
-	(void)fd_set_nonblock(ours, true);
-	box.control_fd = take_fd(&ours);
 	*ret = box;
 	return 0;
 }

@@ -77,6 +77,15 @@ int box_host_adopt(struct box_host *host, struct err *err);
 int box_start(const struct box_host *host, const struct box_order *order, struct box *ret,
 	struct err *err);
 
+/* The same in two parts, which need not be done by the same process (maker.h). First all but its
+ * process: `*ret_init_fd` is init's end of the control socket, the caller's to close. */
+int box_prepare(const struct box_host *host, const struct box_order *order, struct box *ret,
+	int *ret_init_fd, struct err *err);
+
+/* Then the process: fills in box->pid and box->pid_fd. */
+int box_clone(const struct box_host *host, const struct box_order *order, int init_fd,
+	struct box *box, struct err *err);
+
 /* Kill everything in the box at once. */
 void box_kill(const struct box *box);
 

@@ -161,14 +161,18 @@ static int find_arguments(uintptr_t ret[4])
 
 int program_forget_arguments(struct err *err)
 {
+	static bool is_done; /* by us, or by who forked us */
 	uintptr_t at[4];
-	int r = find_arguments(at);
 
+	if (is_done)
+		return 0;
+	int r = find_arguments(at);
 	if (r < 0)
 		return err_set(err, r, "find our own arguments");
 	memset((void *)at[2], 0, at[3] - at[2]);
 	memset((void *)at[0], 0, at[1] - at[0]);
 	if (at[1] - at[0] > strlen(TITLE))
 		memcpy((void *)at[0], TITLE, strlen(TITLE));
+	is_done = true;
 	return 0;
 }

@@ -60,6 +60,15 @@ enum message {
 	MESSAGE_TEMPLATE_READY = 90,  /* text: what could not be imported */
 	MESSAGE_TEMPLATE_BOX = 91,    /* text: nothing, with its control socket, pidfd, network */
 	MESSAGE_TEMPLATE_FAILED = 92, /* text: why there is no box, or no template */
+
+	/* keeper -> maker */
+	MESSAGE_MAKER_MAKE = 100, /* u32 uid, u8 whether there is a cgroup to be cloned into; with
+				     mounts, network, init's socket, that cgroup, then the
+				     entrances of others */
+
+	/* maker -> keeper, in the order in which it was asked */
+	MESSAGE_MAKER_BOX = 110,    /* u32 pid, with its pidfd */
+	MESSAGE_MAKER_FAILED = 111, /* text: why there is none */
 };
 
 /* The channels of a run. A STARTED message carries one descriptor for each bit

@@ -94,7 +94,7 @@ static int make_group(
 	return r < 0 ? r : cgroup_set_limits(b->cgroup, &b->limits, err);
 }
 
-static int start_box(struct keeper *k, struct boxed *b, uid_t uid, struct err *err)
+static struct box_order order_for(const struct boxed *b, uid_t uid)
 {
 	struct box_order order = { .root = b->root, .cgroup_fd = -1, .uid = uid };
 
@@ -102,19 +102,28 @@ static int start_box(struct keeper *k, struct boxed *b, uid_t uid, struct err *e
 		order.cgroup_fd = cgroup_clone_fd(b->cgroup);
 		order.n_join_fds = cgroup_join_fds(b->cgroup, &order.join_fds);
 	}
-	return box_start(&k->host, &order, &b->box, err);
+	return order;
 }
 
-static int make_box(struct keeper *k, const struct root *root, const struct limits *limits,
-	uid_t uid, struct boxed **ret, struct err *err)
+static struct boxed *new_boxed(const struct root *root)
 {
 	struct boxed *b = xnew(struct boxed);
 
 	b->root = root;
 	b->box = (struct box){ .pid_fd = -1, .control_fd = -1, .net_fd = -1 };
+	return b;
+}
+
+static int make_box(struct keeper *k, const struct root *root, const struct limits *limits,
+	uid_t uid, struct boxed **ret, struct err *err)
+{
+	struct boxed *b = new_boxed(root);
 	int r = make_group(k, limits, b, err);
-	if (r == 0)
-		r = start_box(k, b, uid, err);
+
+	if (r == 0) {
+		struct box_order order = order_for(b, uid);
+		r = box_start(&k->host, &order, &b->box, err);
+	}
 	if (r < 0) {
 		boxes_retire(k, b);
 		return r;
@@ -279,28 +288,47 @@ static bool bury_retired(struct keeper *k)
 static bool wants_ready(const struct keeper *k)
 {
 	return k->favourite && k->makes_ready && !k->stopping &&
-	       k->ready.n < stock_wanted(&k->ready, clock_monotonic_ns());
+	       k->ready.n + k->making.orders.n < stock_wanted(&k->ready, clock_monotonic_ns());
 }
 
-static void add_made(struct stock *s, struct boxed *b, uint64_t since_ns)
+static void add_made(struct stock *s, struct boxed *b)
 {
 	add_waiting(s, b);
 	s->n_made++;
-	s->made_ns += clock_monotonic_ns() - since_ns;
+	s->made_ns += clock_monotonic_ns() - b->asked_ns;
+}
+
+void boxes_add_ready(struct keeper *k, struct boxed *b, const char *why)
+{
+	if (!why && b->root && k->makes_ready) {
+		add_made(&k->ready, b);
+		return;
+	}
+	boxes_retire(k, b);
+	if (!why)
+		return;
+	log_warn("cannot make a box ahead, ignoring: %s", why);
+	k->favourite = NULL; /* the next run tries again, and says so */
 }
 
 static void make_ready(struct keeper *k)
 {
 	struct err err = { 0 };
-	uint64_t since_ns = clock_monotonic_ns();
-	struct boxed *b;
+	struct boxed *b = new_boxed(k->favourite);
 
-	if (make_box(k, k->favourite, &k->favourite_limits, boxes_choose_uid(k), &b, &err) == 0) {
-		add_made(&k->ready, b, since_ns);
+	b->asked_ns = clock_monotonic_ns();
+	int r = make_group(k, &k->favourite_limits, b, &err);
+	if (r < 0) {
+		boxes_add_ready(k, b, err.text);
 		return;
 	}
-	log_warn("cannot make a box ahead, ignoring: %s", err.text);
-	k->favourite = NULL; /* the next run tries again, and says so */
+	struct box_order order = order_for(b, boxes_choose_uid(k));
+	bool is_asked = making_ask(k, b, &order, &err) == 0;
+	if (!is_asked)
+		r = box_start(&k->host, &order, &b->box, &err);
+	cgroup_close_join(b->cgroup);
+	if (!is_asked)
+		boxes_add_ready(k, b, r < 0 ? err.text : NULL);
 }
 
 /* Those on `root`, or all if it is NULL. */
@@ -340,7 +368,7 @@ void boxes_set_warm(struct keeper *k, const struct warm *warm)
 
 void boxes_add_warm(struct keeper *k, struct boxed *b)
 {
-	add_made(&k->clones, b, b->asked_ns);
+	add_made(&k->clones, b);
 }
 
 static bool wants_warm(const struct keeper *k)
@@ -353,11 +381,9 @@ static bool wants_warm(const struct keeper *k)
 static void make_warm(struct keeper *k)
 {
 	struct err err = { 0 };
-	struct boxed *b = xnew(struct boxed);
+	struct boxed *b = new_boxed(k->host_root);
 
 	b->asked_ns = clock_monotonic_ns();
-	b->root = k->host_root;
-	b->box = (struct box){ .pid_fd = -1, .control_fd = -1, .net_fd = -1 };
 	int r = make_group(k, &k->favourite_limits, b, &err);
 	if (r == 0)
 		r = templates_ask(k, b, boxes_choose_uid(k), &err);
@@ -420,17 +446,28 @@ static bool shrink(struct keeper *k, struct stock *s)
 	return true;
 }
 
-/* Making one takes a while, in which nobody is served. So the last one is replaced
- * at once, since the next run would have to wait for it anyway; others when it has
- * been quiet for a moment. */
+/* What is made beside a run slows it down. So where one run goes on alone, the next box is made
+ * when that is over, unless it was the last. */
+static bool is_pressed(const struct keeper *k, const struct stock *s)
+{
+	return s->n == 0 || (k->busy && k->busy->next);
+}
+
+static bool make_one(struct keeper *k, bool quiet)
+{
+	if (wants_warm(k) && (quiet || is_pressed(k, &k->clones)))
+		make_warm(k);
+	else if (wants_ready(k) && (quiet || is_pressed(k, &k->ready)))
+		make_ready(k);
+	else
+		return false;
+	return true;
+}
+
 bool boxes_tend(struct keeper *k, bool quiet)
 {
 	templates_tend(k);
-	if (wants_warm(k))
-		make_warm(k);
-	else if (wants_ready(k) && (quiet || k->ready.n == 0))
-		make_ready(k);
-	else if (quiet && !shrink(k, &k->ready) && !shrink(k, &k->clones)) {
+	if (!make_one(k, quiet) && quiet && !shrink(k, &k->ready) && !shrink(k, &k->clones)) {
 		(void)bury_retired(k);
 		tell_warmth(k);
 	}
@@ -456,6 +493,10 @@ void boxes_forget_root(struct keeper *k, const struct root *root)
 {
 	forget_waiting(k, &k->ready, root);
 	forget_waiting(k, &k->clones, root);
+	for (struct boxed *b = k->making.orders.first; b; b = b->next) {
+		if (b->root == root)
+			b->root = NULL;
+	}
 	if (k->favourite == root)
 		k->favourite = NULL;
 }
@@ -464,6 +505,7 @@ void boxes_fini(struct keeper *k)
 {
 	struct boxed *b;
 
+	making_fini(k);
 	while ((b = pop(&k->ready.boxes)) || (b = pop(&k->clones.boxes)))
 		boxes_retire(k, b);
 	k->ready.n = k->clones.n = 0;

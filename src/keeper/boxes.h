@@ -28,7 +28,7 @@ struct boxed {
 	const struct root *root;
 	uint64_t template_id; /* it is a clone of that one; 0 for none */
 	bool is_ahead;        /* it was there before its run */
-	uint64_t asked_ns;    /* when a template was asked for it */
+	uint64_t asked_ns;    /* when a template or the maker was asked for it */
 };
 
 /* A box on `root` for `spec`, of the host user `uid`, or of a fresh one if that is
@@ -45,6 +45,9 @@ void boxes_set_warm(struct keeper *k, const struct warm *warm);
 
 /* Those of a template that wait: they go when it does. */
 void boxes_forget_clones(struct keeper *k);
+
+/* The maker made this one; or could not, if there is a reason `why`. */
+void boxes_add_ready(struct keeper *k, struct boxed *b, const char *why);
 
 /* A template made this one. */
 void boxes_add_warm(struct keeper *k, struct boxed *b);

@@ -1,52 +1,14 @@
 #include "keeper/boxes.h"
 
 #include <errno.h>
+#include <sys/socket.h>
 
 #include "base/err.h"
 #include "box/net.h"
-#include "keeper/sample.h"
+#include "keeper/real_sample.h"
 #include "lib/child.h"
 #include "lib/scratch.h"
 #include "lib/test.h"
-
-/* A keeper that can make real boxes. */
-static void open_keeper(struct keeper *k, const char *dir, struct root **ret)
-{
-	struct err err = { 0 };
-	struct spec standard;
-
-	spec_init(&standard);
-	*k = (struct keeper){
-		.root_fd = -1,
-		.images_fd = -1,
-		.lock_fd = -1,
-		.library_fd = -1,
-		.warm = { .warmth = WARM_BOXES },
-		.ready = { .n_max = STOCK_MIN },
-	};
-	k->favourite_limits = standard.limits;
-	k->host.home_ns_fd = -1;
-	if (state_open(k, dir, &err) < 0)
-		child_fail(__FILE__, __LINE__, err.text);
-	if (box_host_init(&k->host, NULL, 0, &err) < 0)
-		CHILD_SKIP(err.text);
-	if (images_find_root(k, "host", ret, &err) < 0)
-		child_fail(__FILE__, __LINE__, err.text);
-}
-
-/* Nothing may be left: no process, no descriptor, no cgroup. */
-static void close_keeper(struct keeper *k)
-{
-	boxes_fini(k);
-	CHILD_CHECK(!k->ready.boxes && !k->busy && !k->retired && k->ready.n == 0);
-	CHILD_CHECK(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD);
-	state_close(k);
-	for (struct root *root; (root = k->roots);) {
-		k->roots = root->next;
-		root_free(root);
-	}
-	box_host_fini(&k->host);
-}
 
 static struct boxed *take(struct keeper *k, const struct root *root, const struct limits *limits)
 {
@@ -75,7 +37,7 @@ static void use_some(void *ctx)
 
 	spec_init(&standard);
 	size_t n_before = scratch_count_fds();
-	open_keeper(&k, ctx, &root);
+	real_open(&k, ctx, &root);
 	struct boxed *a = take(&k, root, &standard.limits);
 	struct boxed *b = take(&k, root, &standard.limits);
 	CHILD_CHECK(a != b && a->box.pid != b->box.pid);
@@ -92,7 +54,7 @@ static void use_some(void *ctx)
 	boxes_retire(&k, c);
 	boxes_retire(&k, NULL);
 	CHILD_CHECK(!k.busy && k.n_retired == 3 && !boxes_use_root(&k, root));
-	close_keeper(&k);
+	real_close(&k);
 	CHILD_CHECK(scratch_count_fds() == n_before);
 }
 
@@ -110,7 +72,7 @@ static void kill_ready(void *ctx)
 	struct spec standard;
 
 	spec_init(&standard);
-	open_keeper(&k, ctx, &root);
+	real_open(&k, ctx, &root);
 	k.favourite = root;
 	k.makes_ready = true;
 	make_ready(&k);
@@ -122,7 +84,7 @@ static void kill_ready(void *ctx)
 	struct boxed *b = take(&k, root, &standard.limits);
 	CHILD_CHECK(b != dead && !box_reap(&b->box));
 	boxes_retire(&k, b);
-	close_keeper(&k);
+	real_close(&k);
 }
 
 TEST(a_box_that_died_while_it_waited_is_not_used)
@@ -137,7 +99,7 @@ static void forget(void *ctx)
 	struct keeper k;
 	struct root *root = NULL;
 
-	open_keeper(&k, ctx, &root);
+	real_open(&k, ctx, &root);
 	k.favourite = root;
 	k.makes_ready = true;
 	make_ready(&k);
@@ -150,7 +112,7 @@ static void forget(void *ctx)
 	k.stopping = true;
 	(void)boxes_tend(&k, true);
 	CHILD_CHECK(k.ready.n == 0); /* nor while stopping */
-	close_keeper(&k);
+	real_close(&k);
 }
 
 TEST(no_more_boxes_are_made_of_a_root_that_goes)
@@ -194,7 +156,7 @@ static void use_nets(void *ctx)
 	struct spec standard;
 
 	spec_init(&standard);
-	open_keeper(&k, ctx, &root);
+	real_open(&k, ctx, &root);
 	k.favourite = NULL; /* none are made ahead */
 	struct boxed *a = take(&k, root, &standard.limits);
 	struct boxed *b = take(&k, root, &standard.limits);
@@ -210,7 +172,7 @@ static void use_nets(void *ctx)
 	AUTO_FD left = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	nets_leave(k.host.nets);
 	CHILD_CHECK(left >= 0 && next_net(&k, root, b) != other);
-	close_keeper(&k);
+	real_close(&k);
 }
 
 TEST(only_a_network_without_a_trace_is_used_again)

@@ -7,12 +7,14 @@
 #include <stdint.h>
 #include <sys/epoll.h>
 
+#include "box/maker.h"
 #include "box/workspace.h"
 #include "ipc/frame.h"
 #include "ipc/message.h"
 #include "ipc/result.h"
 #include "ipc/spec.h"
 #include "keeper/boxes.h"
+#include "keeper/orders.h"
 #include "keeper/stock.h"
 
 struct cgroup_host;
@@ -105,6 +107,14 @@ struct workspace {
 
 struct template;
 
+/* Who makes boxes ahead for us. */
+struct making {
+	struct maker maker;
+	struct watch watch;
+	struct orders orders;
+	uint64_t started_ns; /* CLOCK_MONOTONIC; 0: never */
+};
+
 struct keeper {
 	struct box_host host;
 	struct cgroup_host *cgroups;
@@ -136,6 +146,7 @@ struct keeper {
 	size_t n_runs;
 	struct peer *dead_peers;
 	struct ward *dead_runs;
+	struct making making;
 	struct stock ready;    /* made ahead */
 	struct stock clones;   /* the same of a template */
 	uint64_t told;         /* as many were asked for or made when their number was last told */
@@ -218,6 +229,12 @@ int workspaces_open(struct keeper *k, struct workspace *w, const struct spec *sp
 	struct err *err);
 /* The box is done with it (NULL: with none), and it has its proper size again. */
 void workspaces_settle(struct keeper *k, struct workspace *w, uint64_t bytes);
+
+/* making.c */
+
+/* Ask the maker for a box; boxes_add_ready() hears of it. On failure `b` is as it was. */
+int making_ask(struct keeper *k, struct boxed *b, const struct box_order *order, struct err *err);
+void making_fini(struct keeper *k);
 
 /* templates.c */
 

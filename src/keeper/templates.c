@@ -40,8 +40,7 @@ struct template
 	uint64_t id;
 	struct template_process process;
 	struct watch watch;
-	struct boxed *asked; /* it was asked for these, in this order */
-	size_t n_asked;
+	struct orders orders;
 	size_t n_made;
 	bool is_ready;
 	uint64_t started_ns;
@@ -74,18 +73,7 @@ bool templates_pending(const struct keeper *k)
 
 size_t templates_asked(const struct keeper *k)
 {
-	return serving(k) ? serving(k)->n_asked : 0;
-}
-
-static struct boxed *next_asked(struct template *t)
-{
-	struct boxed *b = t->asked;
-
-	if (b) {
-		t->asked = b->next;
-		t->n_asked--;
-	}
-	return b;
+	return serving(k) ? serving(k)->orders.n : 0;
 }
 
 /* It makes no more boxes. Those that it owes us will not come. */
@@ -94,7 +82,7 @@ static void dismiss(struct keeper *k, struct template *t)
 	struct boxed *b;
 
 	watch_stop(k, &t->watch);
-	while ((b = next_asked(t)))
+	while ((b = orders_next(&t->orders)))
 		boxes_retire(k, b);
 	/* Who still loads would not look at the socket, and has no boxes. */
 	if (!t->is_ready)
@@ -126,7 +114,7 @@ static bool is_pid_fd(int fd)
 
 static void on_box(struct keeper *k, struct template *t, struct frame *f)
 {
-	struct boxed *b = next_asked(t);
+	struct boxed *b = orders_next(&t->orders);
 
 	if (!b || f->n_fds != 3 || !is_pid_fd(f->fds[1]) || fd_set_nonblock(f->fds[0], true) < 0) {
 		boxes_retire(k, b);
@@ -153,7 +141,7 @@ static void on_ready(struct template *t, const char *notes)
 
 static void on_failed(struct keeper *k, struct template *t, const char *why)
 {
-	struct boxed *b = next_asked(t);
+	struct boxed *b = orders_next(&t->orders);
 
 	boxes_retire(k, b);
 	give_up(k, t, why);
@@ -240,7 +228,7 @@ static bool drop_stuck(struct keeper *k, struct template *t, uint64_t now)
 		give_up(k, t, "it takes too long to load");
 		return true;
 	}
-	if (t->asked && is_older(t->asked->asked_ns, now, MAKING_MS)) {
+	if (t->orders.first && is_older(t->orders.first->asked_ns, now, MAKING_MS)) {
 		give_up(k, t, "it takes too long to make a box");
 		return true;
 	}
@@ -291,7 +279,6 @@ void templates_fail(struct keeper *k, const char *why)
 int templates_ask(struct keeper *k, struct boxed *b, uid_t uid, struct err *err)
 {
 	struct template *t = serving(k);
-	struct boxed **end = &t->asked;
 	int fds[FRAME_FDS_MAX];
 	struct put p;
 
@@ -308,11 +295,7 @@ int templates_ask(struct keeper *k, struct boxed *b, uid_t uid, struct err *err)
 		return err_set(err, r, "ask a template: %s", strerror(-r));
 	b->box.uid = uid;
 	b->template_id = t->id;
-	while (*end)
-		end = &(*end)->next;
-	b->next = NULL;
-	*end = b;
-	t->n_asked++;
+	orders_add(&t->orders, b);
 	return 0;
 }
 

@@ -328,11 +328,10 @@ def test_boxes_of_a_workspace_share_its_files_and_nothing_else(either):
 
 @pytest.mark.root_only("a plain user has no users to give to boxes")
 def test_a_run_in_a_workspace_takes_a_box_that_was_ready(either):
-    children = pathlib.Path(f"/proc/{either.process.pid}/task/{either.process.pid}/children")
     with either.greet() as peer:
         workspace = make(peer)
-    assert eventually(lambda: len(children.read_text().split()) == 2)
-    ready = {int(pid) for pid in children.read_text().split()}
+    assert eventually(lambda: len(either.boxes()) == 2)
+    ready = either.boxes()
     _, _, pids = waiting(either, workspace, "a")
     parents = {int(pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
                for pid in pids}

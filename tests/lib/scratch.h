@@ -65,10 +65,10 @@ static inline bool scratch_holds(int dir_fd, const char *name, const char *text)
 	return size == strlen(text) && memcmp(data, text, size) == 0;
 }
 
-/* How many descriptors this process has open. */
-static inline size_t scratch_count_fds(void)
+/* How many entries a directory has, "." and ".." among them. */
+static inline size_t scratch_count_entries(const char *path)
 {
-	DIR *dir = opendir("/proc/self/fd");
+	DIR *dir = opendir(path);
 	size_t n = 0;
 
 	if (!dir)
@@ -77,4 +77,10 @@ static inline size_t scratch_count_fds(void)
 		n++;
 	(void)closedir(dir);
 	return n;
+}
+
+/* How many descriptors this process has open. */
+static inline size_t scratch_count_fds(void)
+{
+	return scratch_count_entries("/proc/self/fd");
 }
