@@ -54,6 +54,7 @@ static void check_host(struct mcp_host *host)
 	if (host->is_closing && LIST_EMPTY(&host->peers) && host->closed) {
 		void (*closed)(void *ctx) = TAKE(host->closed);
 
+		json_decref(TAKE(host->schemas));
 		closed(host->closed_ctx);
 	}
 }

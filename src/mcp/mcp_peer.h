@@ -39,6 +39,7 @@ struct mcp_host {
 	char *(*stream_url)(void *ctx, const struct run_row *row);
 	void *ctx;
 	LIST_HEAD(, mcp_peer) peers;
+	json_t *schemas; /* of the arguments of tools that were called, by their names; or NULL */
 	void (*closed)(void *ctx); /* after mcp_host_close(): the last peer is gone */
 	void *closed_ctx;
 	bool is_closing;

@@ -180,6 +180,16 @@ static const struct mcp_tool *find_tool(const struct mcp_catalog *k, const char 
 	return NULL;
 }
 
+/* Read once: that takes longer than all else about a call but the tool itself. */
+static const json_t *schema_of(struct mcp_host *host, const struct mcp_tool *t)
+{
+	if (!host->schemas)
+		host->schemas = json_object();
+	if (!json_object_get(host->schemas, t->name))
+		(void)json_object_set_new(host->schemas, t->name, load(t->input_schema));
+	return json_object_get(host->schemas, t->name);
+}
+
 /* What is wrong with its arguments is for the model to read, which can do better then. */
 static void handle_tool(struct call *c, const json_t *params)
 {
@@ -194,7 +204,7 @@ static void handle_tool(struct call *c, const json_t *params)
 		return;
 	}
 	const json_t *arguments = given ? given : none;
-	AUTO_JSON *schema = load(c->tool->input_schema);
+	const json_t *schema = schema_of(c->peer->host, c->tool);
 	json_t *session_id = json_object_get(arguments, "session_id");
 	if (json_is_string(session_id) && json_string_length(session_id) <= LOGGED_MAX)
 		c->session_id = json_incref(session_id);
