@@ -14,7 +14,7 @@ SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 \
 	-Dc_args=-fno-sanitize-recover=all
 
 .DEFAULT_GOAL := build
-.PHONY: build run test test-asan test-crowd check fuzz bench test-fresh test-vm install clean help
+.PHONY: build run test test-asan test-crowd check fuzz bench bench-thousand test-fresh test-vm install clean help
 
 build: ## build/belljar
 	@tools/setup build
@@ -54,6 +54,10 @@ bench: build ## what is claimed about speed, beside the peers
 	@tools/setup bench
 	@bench/run $(ARGS)
 
+bench-thousand: build ## a thousand boxes that wait: their memory, and how fast others start
+	@tools/setup bench
+	@bench/thousand.py $(ARGS)
+
 test-fresh: ## clone and `make run test` on a minimal Debian 12 and 13
 	@tools/setup fresh
 	@tools/fresh $(ARGS)
@@ -70,4 +74,4 @@ clean: ## remove what was built, and the caches
 	rm -rf build build-asan build-fuzz build-fresh build-npm
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{ printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{ printf "  make %-14s %s\n", $$1, $$2 }' Makefile

@@ -93,14 +93,29 @@ def pss_mb(pid):
     return 0.0
 
 
+def status_of(entry):
+    text = (entry / "status").read_text()
+    return dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
+
+
+def parent_of(entry):
+    return int(status_of(entry)["PPid"])
+
+
+def is_waiting_box(entry):
+    """Is this process of /proc the init of a box?"""
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        status = status_of(entry)
+        return status["NSpid"].split()[-1] == "1" and int(status["Uid"].split()[0]) >= 0x70000000
+    return False
+
+
 def waiting_boxes(server):
     """{"box" or "python": the memory of each that waits}"""
     found = {"box": [], "python": []}
     for entry in pathlib.Path("/proc").iterdir():
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            status = dict(line.split(":\t", 1) for line in
-                          (entry / "status").read_text().splitlines() if ":\t" in line)
-            if status["NSpid"].split()[-1] != "1" or int(status["Uid"].split()[0]) < 0x70000000:
+        with contextlib.suppress(OSError):
+            if not entry.name.isdigit() or not is_waiting_box(entry):
                 continue
             maps = (entry / "maps").read_text()
             found["python" if "belljar-warm" in maps else "box"].append(pss_mb(int(entry.name)))
