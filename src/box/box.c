@@ -257,6 +257,7 @@ int box_clone(const struct box_host *host, const struct box_order *order, int in
 		.n_join_fds = order->n_join_fds,
 		.uid = host->privileged ? order->uid : geteuid(),
 		.gid = host->privileged ? (gid_t)order->uid : getegid(),
+		.is_sealed = order->is_sealed,
 	};
 	pid_t pid = clone_onto(host, order, box);
 

@@ -41,8 +41,9 @@ struct box_order {
 	const struct root *root;
 	const int *join_fds; /* its cgroup, see cgroup_join(); the caller's */
 	size_t n_join_fds;
-	int cgroup_fd; /* see cgroup_clone_fd(); -1 for none */
-	uid_t uid;     /* whom it belongs to on a host that is privileged */
+	int cgroup_fd;  /* see cgroup_clone_fd(); -1 for none */
+	uid_t uid;      /* whom it belongs to on a host that is privileged */
+	bool is_sealed; /* all is closed before it waits: for a spec_is_plain() only */
 };
 
 #define BOX_OF_TEMPLATE ((pid_t)-1)

@@ -1,9 +1,11 @@
 /* Theory of operation. Init is a clone of the keeper that never executes another
  * program. Its life:
  *
- *   early steps -> wait for the specification -> late steps -> take files in
- *     -> start the guest -> reap until the guest ends -> kill and reap the rest
+ *   early steps -> wait for the specification -> own steps -> sealing steps
+ *     -> take files in -> start the guest -> reap until the guest ends -> kill and reap the rest
  *     -> report -> send files and their names out -> exit
+ *
+ * One that is for a run without steps of its own is sealed before it waits.
  *
  * The end of the guest is the end of the run: whoever is left, daemons and
  * orphans included, is killed before anything is reported. When the keeper goes
@@ -83,9 +85,13 @@ static const struct step early_steps[] = {
 	{ "bounds", bounds_enter },
 };
 
-/* then, with a specification at hand, the rest. */
-static const struct step late_steps[] = {
+/* then, with a specification at hand, what only some runs need; */
+static const struct step own_steps[] = {
 	{ "workspace", workspace_enter }, { "tty", tty_enter }, /* from the devpts just mounted */
+};
+
+/* and last what makes it a prison: ahead of any run as well, if it is for one without own steps. */
+static const struct step sealing_steps[] = {
 	{ "capabilities", caps_enter }, /* no mount, no user, no name after this */
 	{ "landlock", landlock_enter }, /* needs no_new_privs, set above */
 	{ "seccomp", seccomp_enter },   /* last: it forbids all of the above */
@@ -436,9 +442,12 @@ static void get_ready(struct init *in, struct step_context *c)
 		r = run_steps(c, early_steps, ARRAY_SIZE(early_steps), &err);
 	if (r == 0)
 		r = program_forget_arguments(&err);
+	if (r == 0)
+		tie_to_keeper();
+	if (r == 0 && in->args->is_sealed)
+		r = run_steps(c, sealing_steps, ARRAY_SIZE(sealing_steps), &err);
 	if (r < 0)
 		give_up(REASON_PROVISION_FAILED, r, &err);
-	tie_to_keeper();
 }
 
 /* Everything that does, up to the guest. */
@@ -453,7 +462,9 @@ static void get_set(struct init *in, struct step_context *c)
 		r = err_set(&err, -EBADMSG, "the workspace did not come");
 	c->workspace_fd = in->workspace_fd;
 	if (r == 0)
-		r = run_steps(c, late_steps, ARRAY_SIZE(late_steps), &err);
+		r = run_steps(c, own_steps, ARRAY_SIZE(own_steps), &err);
+	if (r == 0 && !in->args->is_sealed)
+		r = run_steps(c, sealing_steps, ARRAY_SIZE(sealing_steps), &err);
 	close_fdp(&in->workspace_fd);
 	if (r == 0 && in->fds[CHANNEL_FILES] >= 0)
 		r = files_take_in(&in->spec, in->fds[CHANNEL_FILES], &err);

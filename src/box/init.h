@@ -1,6 +1,7 @@
 /* Process 1 of a box. It obeys the keeper, confines itself, starts the guest in
  * what is left, reaps everything, and reports how it ended. */
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -13,6 +14,7 @@ struct init_args {
 	int control_fd;
 	uid_t uid; /* on the host */
 	gid_t gid;
+	bool is_sealed; /* before it waits; see struct box_order */
 };
 
 _Noreturn void init_main(const struct init_args *args);

@@ -37,15 +37,22 @@ struct play {
 	int listing_fd;
 };
 
-static void open_box(struct play *p, const char *stage_dir)
+static void open_box_as(struct play *p, const char *stage_dir, bool is_sealed)
 {
 	struct err err = { 0 };
 
 	memset(p, 0, sizeof(*p));
 	p->out_fd = p->files_fd = p->capture_fd = p->listing_fd = -1;
 	stage_host(&p->stage, stage_dir);
-	if (box_start(&p->stage.host, &STAGE_ORDER(p->stage.root, 0x70001234), &p->box, &err) < 0)
+	struct box_order order = STAGE_ORDER(p->stage.root, 0x70001234);
+	order.is_sealed = is_sealed;
+	if (box_start(&p->stage.host, &order, &p->box, &err) < 0)
 		child_fail(__FILE__, __LINE__, err.text);
+}
+
+static void open_box(struct play *p, const char *stage_dir)
+{
+	open_box_as(p, stage_dir, false);
 }
 
 /* Hand over a shell script, with a pipe for its output. */
@@ -511,7 +518,67 @@ TEST(without_its_files_a_guest_is_not_started)
 	IN_CHILD(refuse_files, d.path);
 }
 
-TESTS(UNIT(a_guest_runs_and_its_end_is_told), UNIT(nobody_outlives_the_guest_and_nobody_harms_init),
+/* Of init, who waits: its filters and capabilities. */
+static bool shows(pid_t pid, const char *line)
+{
+	char path[64], text[4096];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	CHILD_CHECK(fd_read_text(AT_FDCWD, path, text, sizeof(text)) > 0);
+	return strstr(text, line) != NULL;
+}
+
+static bool is_closed(pid_t pid)
+{
+	return shows(pid, "\nSeccomp:\t2\n") && shows(pid, "\nCapEff:\t0000000000000000\n");
+}
+
+static void seal_ahead(void *ctx)
+{
+	struct play p;
+	struct cur c;
+
+	open_box_as(&p, ctx, true);
+	for (int i = 0; i < SOON_MS && !is_closed(p.box.pid); i++)
+		(void)usleep(1000);
+	CHILD_CHECK(is_closed(p.box.pid)); /* before it knows what for */
+	send_script(&p, "echo hi >/workspace/f && cat /workspace/f");
+	CHILD_CHECK(hear(&p, &c) == MESSAGE_BOX_RUNNING);
+	CHILD_CHECK(hear_exited(&p) == 0);
+	CHILD_CHECK(printed(&p, "hi\n"));
+	expect_gone(&p);
+}
+
+TEST(a_sealed_box_is_closed_before_its_run)
+{
+	SCRATCH(d);
+
+	IN_CHILD(seal_ahead, d.path);
+}
+
+static void ask_too_late(void *ctx)
+{
+	struct play p;
+	struct cur c;
+
+	open_box_as(&p, ctx, true);
+	p.stage.spec.limits.tmp_bytes /= 2;
+	send_script(&p, "true");
+	CHILD_CHECK(hear(&p, &c) == MESSAGE_BOX_FAILED);
+	CHILD_CHECK(cur_u32(&c) == REASON_PROVISION_FAILED && cur_u32(&c) == EPERM);
+	expect_gone(&p);
+}
+
+TEST(a_sealed_box_has_no_other_sizes)
+{
+	SCRATCH(d);
+
+	IN_CHILD(ask_too_late, d.path);
+}
+
+TESTS(UNIT(a_sealed_box_is_closed_before_its_run), UNIT(a_sealed_box_has_no_other_sizes),
+	UNIT(a_guest_runs_and_its_end_is_told),
+	UNIT(nobody_outlives_the_guest_and_nobody_harms_init),
 	UNIT(what_can_not_be_started_is_told), UNIT(signals_are_passed_on),
 	UNIT(a_workspace_that_did_not_come_along_is_asked_for),
 	UNIT(a_signal_that_comes_before_the_workspace_waits_for_the_guest),

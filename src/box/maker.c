@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,6 +23,9 @@
 #include "ipc/message.h"
 
 #define CONTROL_FD 3
+
+/* One that does not answer for that long will not. */
+#define DISMISS_SECONDS 1
 
 /* What each order has; a cgroup to be cloned into comes next, then entrances. */
 enum { MOUNTS, NETWORK, INIT, FIXED };
@@ -55,6 +59,7 @@ static void make(const struct box_host *host, const struct frame *f)
 
 	cur_init(&c, f->data, f->size);
 	uid_t uid = cur_u32(&c);
+	bool is_sealed = cur_u8(&c);
 	size_t n_cgroups = cur_u8(&c) ? 1 : 0;
 	if (cur_end(&c) < 0 || f->n_fds < FIXED + n_cgroups) {
 		say_failed("the keeper's word is not understood");
@@ -66,6 +71,7 @@ static void make(const struct box_host *host, const struct frame *f)
 		.n_join_fds = f->n_fds - FIXED - n_cgroups,
 		.cgroup_fd = n_cgroups ? f->fds[FIXED] : -1,
 		.uid = uid,
+		.is_sealed = is_sealed,
 	};
 	if (box_clone(host, &order, f->fds[INIT], &box, &err) < 0)
 		say_failed(err.text);
@@ -143,6 +149,7 @@ int maker_ask(const struct maker *m, const struct box_order *order, const struct
 	}
 	put_init(&p, 64);
 	put_u32(&p, order->uid);
+	put_u8(&p, order->is_sealed);
 	put_u8(&p, order->cgroup_fd >= 0);
 	int r = frame_send(m->control_fd, MESSAGE_MAKER_MAKE, &p, fds, n);
 	put_fini(&p);
@@ -180,6 +187,15 @@ int maker_hear(const struct maker *m, uint8_t *buffer, struct box *box, struct e
 	}
 	frame_close_fds(&f);
 	return r;
+}
+
+void maker_dismiss(const struct maker *m)
+{
+	const struct timeval moment = { .tv_sec = DISMISS_SECONDS };
+
+	(void)setsockopt(m->control_fd, SOL_SOCKET, SO_RCVTIMEO, &moment, sizeof(moment));
+	(void)fd_set_nonblock(m->control_fd, false);
+	(void)shutdown(m->control_fd, SHUT_WR);
 }
 
 void maker_fini(struct maker *m)

@@ -29,5 +29,9 @@ int maker_ask(const struct maker *m, const struct box_order *order, const struct
  * there is a process is not known. `buffer` has FRAME_SIZE_MAX bytes. */
 int maker_hear(const struct maker *m, uint8_t *buffer, struct box *box, struct err *err);
 
+/* It is asked for no more: maker_hear() waits for what is due, a moment at most, and fails after
+ * the last. */
+void maker_dismiss(const struct maker *m);
+
 /* End it; its boxes stay. */
 void maker_fini(struct maker *m);

@@ -70,6 +70,34 @@ TEST(boxes_are_ours_whoever_makes_them)
 	IN_CHILD(make_two, d.path);
 }
 
+static void finish_first(void *ctx)
+{
+	struct stage s = { 0 };
+	struct err err = { 0 };
+	struct box boxes[3];
+	struct maker m = { .control_fd = -1 };
+
+	stage_host(&s, ctx);
+	CHILD_CHECK(maker_start(&s.host, &m, &err) == 0);
+	for (size_t i = 0; i < ARRAY_SIZE(boxes); i++)
+		ask(&s, &m, &STAGE_ORDER(s.root, UID + (uid_t)i), &boxes[i]);
+	maker_dismiss(&m);
+	for (size_t i = 0; i < ARRAY_SIZE(boxes); i++)
+		CHILD_CHECK(maker_hear(&m, buffer, &boxes[i], &err) == 1);
+	CHILD_CHECK(maker_hear(&m, buffer, &boxes[0], &err) == -EPIPE);
+	maker_fini(&m);
+	for (size_t i = 0; i < ARRAY_SIZE(boxes); i++)
+		box_fini(&boxes[i]);
+	CHILD_CHECK(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD);
+}
+
+TEST(what_is_due_comes_before_it_ends)
+{
+	SCRATCH(d);
+
+	IN_CHILD(finish_first, d.path);
+}
+
 static void fail_and_go_on(void *ctx)
 {
 	struct stage s = { 0 };
@@ -130,6 +158,6 @@ TEST(it_has_no_descriptor_of_ours)
 	IN_CHILD(inherit_nothing, d.path);
 }
 
-TESTS(UNIT(boxes_are_ours_whoever_makes_them),
+TESTS(UNIT(boxes_are_ours_whoever_makes_them), UNIT(what_is_due_comes_before_it_ends),
 	UNIT(one_that_can_not_be_made_is_told_and_so_is_its_end),
 	UNIT(it_has_no_descriptor_of_ours))

@@ -11,7 +11,7 @@ struct spec;
 /* What a step may look at. */
 struct step_context {
 	const struct box_host *host;
-	const struct spec *spec; /* empty in the early steps */
+	const struct spec *spec; /* empty in the steps before there is one */
 	uid_t uid;               /* who the box is on the host, as the keeper sees it */
 	gid_t gid;
 	int control_fd;

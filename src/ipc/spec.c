@@ -115,6 +115,16 @@ void spec_init(struct spec *s)
 		*limit_at(&s->limits, &limit_rows[i]) = limit_rows[i].standard;
 }
 
+bool spec_is_plain(const struct spec *s)
+{
+	struct spec standard;
+
+	spec_init(&standard);
+	return !s->tty && !s->workspace[0] &&
+	       s->limits.workspace_bytes == standard.limits.workspace_bytes &&
+	       s->limits.tmp_bytes == standard.limits.tmp_bytes;
+}
+
 static void free_strings(char **strings)
 {
 	for (size_t i = 0; strings && strings[i]; i++) {

@@ -107,6 +107,10 @@ struct spec {
 /* Defaults for everything but id, argv and env. */
 void spec_init(struct spec *s);
 
+/* Whether it is content with a box as it is made: without a terminal, with a workspace of its own,
+ * and with the standard sizes of file systems. */
+bool spec_is_plain(const struct spec *s);
+
 /* Release what `s` holds, wiping arguments and environment. */
 void spec_fini(struct spec *s);
 

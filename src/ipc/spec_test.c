@@ -416,10 +416,31 @@ TEST(facets_are_listed_by_name)
 	}
 }
 
-TESTS(UNIT(the_defaults_are_good), UNIT(every_limit_out_of_range_is_named),
-	UNIT(ids_are_32_hexadecimal_digits), UNIT(images_are_the_host_or_a_digest),
-	UNIT(a_command_is_needed), UNIT(the_working_directory_is_absolute),
-	UNIT(a_secret_in_a_bad_variable_is_not_repeated),
+TEST(plain_is_what_needs_no_box_of_its_own)
+{
+	struct spec s;
+
+	spec_init(&s);
+	CHECK(spec_is_plain(&s));
+	s.limits.memory_bytes /= 2; /* is set from outside */
+	CHECK(spec_is_plain(&s));
+	s.tty = true;
+	CHECK(!spec_is_plain(&s));
+	s.tty = false;
+	s.workspace[0] = 'a';
+	CHECK(!spec_is_plain(&s));
+	s.workspace[0] = '\0';
+	s.limits.tmp_bytes++;
+	CHECK(!spec_is_plain(&s));
+	s.limits.tmp_bytes--;
+	s.limits.workspace_bytes++;
+	CHECK(!spec_is_plain(&s));
+}
+
+TESTS(UNIT(plain_is_what_needs_no_box_of_its_own), UNIT(the_defaults_are_good),
+	UNIT(every_limit_out_of_range_is_named), UNIT(ids_are_32_hexadecimal_digits),
+	UNIT(images_are_the_host_or_a_digest), UNIT(a_command_is_needed),
+	UNIT(the_working_directory_is_absolute), UNIT(a_secret_in_a_bad_variable_is_not_repeated),
 	UNIT(lists_that_no_message_could_carry_are_refused), UNIT(an_empty_pattern_is_refused),
 	UNIT(files_are_listed_and_nothing_else_happens),
 	UNIT(one_file_is_fetched_by_a_clean_path_and_nothing_else_happens),

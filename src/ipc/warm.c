@@ -73,7 +73,6 @@ void warm_state_put(const struct warm_state *s, struct put *p)
 	put_str(p, s->image);
 	put_stock(&s->boxes, p);
 	put_stock(&s->clones, p);
-	put_u64(p, s->busy);
 }
 
 void warm_state_get(struct warm_state *s, struct cur *c)
@@ -81,5 +80,4 @@ void warm_state_get(struct warm_state *s, struct cur *c)
 	cur_str_into(c, s->image, sizeof(s->image));
 	get_stock(&s->boxes, c);
 	get_stock(&s->clones, c);
-	s->busy = cur_u64(c);
 }

@@ -43,7 +43,6 @@ struct warm_state {
 	char image[65]; /* of the boxes */
 	struct warm_stock boxes;
 	struct warm_stock clones; /* of a Python, on the image "host" */
-	uint64_t busy;            /* boxes that serve a run, of either kind */
 };
 
 void warm_state_put(const struct warm_state *s, struct put *p);

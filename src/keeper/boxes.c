@@ -24,6 +24,9 @@
 #include "ipc/cur.h"
 #include "keeper/keeper_private.h"
 
+/* For as long those who want to know what waits may not hear of it, while that changes. */
+#define TELL_NS UINT64_C(250000000)
+
 static bool list_has_uid(const struct boxed *list, uid_t uid)
 {
 	for (; list; list = list->next) {
@@ -96,7 +99,9 @@ static int make_group(
 
 static struct box_order order_for(const struct boxed *b, uid_t uid)
 {
-	struct box_order order = { .root = b->root, .cgroup_fd = -1, .uid = uid };
+	struct box_order order = {
+		.root = b->root, .cgroup_fd = -1, .uid = uid, .is_sealed = b->is_sealed
+	};
 
 	if (b->cgroup) {
 		order.cgroup_fd = cgroup_clone_fd(b->cgroup);
@@ -145,13 +150,14 @@ static void add_waiting(struct stock *s, struct boxed *b)
 	s->n++;
 }
 
-static struct boxed *find_waiting(struct keeper *k, struct stock *s, const struct root *root)
+static struct boxed *find_waiting(
+	struct keeper *k, struct stock *s, const struct root *root, bool is_sealed)
 {
 	for (struct boxed *b = s->boxes, *next; b; b = next) {
 		next = b->next;
 		bool dead = box_reap(&b->box);
 
-		if (b->root != root && !dead)
+		if (!dead && (b->root != root || b->is_sealed != is_sealed))
 			continue;
 		remove_waiting(s, b);
 		b->is_ahead = true;
@@ -184,10 +190,13 @@ static bool may_be_clone(const struct spec *s)
 	       (s->argv[1][0] != '-' || streq(s->argv[1], "-c"));
 }
 
-static struct boxed *take_waiting(struct keeper *k, struct stock *s, const struct root *root)
+static struct boxed *take_waiting(
+	struct keeper *k, struct stock *s, const struct root *root, const struct spec *spec)
 {
-	struct boxed *b = find_waiting(k, s, root);
+	struct boxed *b = spec_is_plain(spec) ? find_waiting(k, s, root, true) : NULL;
 
+	if (!b)
+		b = find_waiting(k, s, root, false);
 	stock_count(s, b != NULL, clock_monotonic_ns());
 	return b;
 }
@@ -198,8 +207,8 @@ static struct boxed *take_any_ready(
 	struct boxed *b = NULL;
 
 	if (k->warm.warmth == WARM_LANGUAGES && may_be_clone(spec))
-		b = take_waiting(k, &k->clones, root);
-	return b ? b : take_waiting(k, &k->ready, root);
+		b = take_waiting(k, &k->clones, root, spec);
+	return b ? b : take_waiting(k, &k->ready, root, spec);
 }
 
 int boxes_take(struct keeper *k, const struct root *root, const struct spec *spec, uid_t uid,
@@ -214,6 +223,7 @@ int boxes_take(struct keeper *k, const struct root *root, const struct spec *spe
 	/* Who ran two will run more. */
 	k->makes_ready = k->warm.warmth != WARM_OFF && (k->makes_ready || k->favourite == root);
 	k->favourite = root;
+	k->favours_plain = spec_is_plain(spec);
 	if (r < 0)
 		return r;
 	push(&k->busy, b);
@@ -285,6 +295,21 @@ static bool bury_retired(struct keeper *k)
 	return k->retired != NULL;
 }
 
+static bool has_open(const struct boxed *list)
+{
+	for (; list; list = list->next) {
+		if (!list->is_sealed)
+			return true;
+	}
+	return false;
+}
+
+/* As long as runs are plain, all but one of those that wait are sealed. */
+static bool is_to_be_sealed(const struct keeper *k, const struct stock *s, const struct orders *o)
+{
+	return k->favours_plain && (has_open(s->boxes) || has_open(o->first));
+}
+
 static bool wants_ready(const struct keeper *k)
 {
 	return k->favourite && k->makes_ready && !k->stopping &&
@@ -317,6 +342,7 @@ static void make_ready(struct keeper *k)
 	struct boxed *b = new_boxed(k->favourite);
 
 	b->asked_ns = clock_monotonic_ns();
+	b->is_sealed = is_to_be_sealed(k, &k->ready, &k->making.orders);
 	int r = make_group(k, &k->favourite_limits, b, &err);
 	if (r < 0) {
 		boxes_add_ready(k, b, err.text);
@@ -374,7 +400,8 @@ void boxes_add_warm(struct keeper *k, struct boxed *b)
 static bool wants_warm(const struct keeper *k)
 {
 	return k->warm.warmth == WARM_LANGUAGES && templates_ready(k) && !k->stopping &&
-	       k->clones.n + templates_asked(k) < stock_wanted(&k->clones, clock_monotonic_ns());
+	       k->clones.n + templates_orders(k)->n <
+		       stock_wanted(&k->clones, clock_monotonic_ns());
 }
 
 /* The template does it while we go on. */
@@ -384,6 +411,7 @@ static void make_warm(struct keeper *k)
 	struct boxed *b = new_boxed(k->host_root);
 
 	b->asked_ns = clock_monotonic_ns();
+	b->is_sealed = is_to_be_sealed(k, &k->clones, templates_orders(k));
 	int r = make_group(k, &k->favourite_limits, b, &err);
 	if (r == 0)
 		r = templates_ask(k, b, boxes_choose_uid(k), &err);
@@ -402,30 +430,36 @@ static void describe_stock(const struct stock *s, struct warm_stock *ret)
 	ret->made_us = s->made_ns / 1000;
 }
 
-/* Other whenever what is told is. */
-static uint64_t count_news(const struct keeper *k)
+static void describe(const struct keeper *k, struct warm_state *ret)
 {
-	return k->ready.n_hits + k->ready.n_misses + k->ready.n_made + k->ready.n +
-	       k->clones.n_hits + k->clones.n_misses + k->clones.n_made + k->clones.n;
+	memset(ret, 0, sizeof(*ret)); /* its gaps as well: states are compared */
+	describe_stock(&k->ready, &ret->boxes);
+	describe_stock(&k->clones, &ret->clones);
+	ret->boxes.making = k->making.orders.n;
+	ret->clones.making = templates_orders(k)->n;
+	(void)snprintf(
+		ret->image, sizeof(ret->image), "%s", k->favourite ? k->favourite->image : "host");
+}
+
+static bool has_news(const struct keeper *k)
+{
+	struct warm_state now;
+
+	describe(k, &now);
+	return memcmp(&now, &k->told, sizeof(now)) != 0;
 }
 
 /* For who wants to know, when it is other than before. */
 static void tell_warmth(struct keeper *k)
 {
-	struct warm_state state = { .clones.making = templates_asked(k) };
 	struct put p;
 
-	if (count_news(k) == k->told)
+	if (!has_news(k))
 		return;
-	k->told = count_news(k);
-	describe_stock(&k->ready, &state.boxes);
-	describe_stock(&k->clones, &state.clones);
-	(void)snprintf(state.image, sizeof(state.image), "%s",
-		k->favourite ? k->favourite->image : "host");
-	for (const struct boxed *b = k->busy; b; b = b->next)
-		state.busy++;
+	describe(k, &k->told);
+	k->told_ns = clock_monotonic_ns();
 	put_init(&p, 4096);
-	warm_state_put(&state, &p);
+	warm_state_put(&k->told, &p);
 	/* One that does not read misses news, no more. */
 	for (const struct peer *peer = k->peers; peer; peer = peer->next) {
 		if (peer->hears_warmth)
@@ -467,11 +501,15 @@ static bool make_one(struct keeper *k, bool quiet)
 bool boxes_tend(struct keeper *k, bool quiet)
 {
 	templates_tend(k);
-	if (!make_one(k, quiet) && quiet && !shrink(k, &k->ready) && !shrink(k, &k->clones)) {
+	bool is_done =
+		!make_one(k, quiet) && quiet && !shrink(k, &k->ready) && !shrink(k, &k->clones);
+
+	if (is_done)
 		(void)bury_retired(k);
+	/* Not with each change while there are many. */
+	if (is_done || clock_monotonic_ns() - k->told_ns >= TELL_NS)
 		tell_warmth(k);
-	}
-	return wants_ready(k) || wants_warm(k) || k->n_retired > 0 || count_news(k) != k->told;
+	return wants_ready(k) || wants_warm(k) || k->n_retired > 0 || has_news(k);
 }
 
 void boxes_relieve(struct keeper *k)

@@ -65,6 +65,57 @@ TEST(boxes_are_taken_made_ahead_and_retired)
 	IN_CHILD(use_some, d.path);
 }
 
+static struct boxed *take_for(struct keeper *k, const struct root *root, const struct spec *spec)
+{
+	struct boxed *b = NULL;
+
+	CHILD_CHECK(boxes_take(k, root, spec, BOX_ANY_UID, &b, NULL) == 0);
+	return b;
+}
+
+static void take_sealed(void *ctx)
+{
+	struct keeper k;
+	struct root *root = NULL;
+	char *argv[] = { (char *)"true", NULL };
+	struct spec plain, large;
+
+	spec_init(&plain);
+	plain.argv = argv;
+	large = plain;
+	large.limits.tmp_bytes *= 2;
+	real_open(&k, ctx, &root);
+	k.favourite = root;
+	k.makes_ready = k.favours_plain = true;
+	make_ready(&k);
+	CHILD_CHECK(k.ready.boxes->is_sealed && !k.ready.boxes->next->is_sealed);
+	struct boxed *a = take_for(&k, root, &large);
+	CHILD_CHECK(a->is_ahead && !a->is_sealed);
+	struct boxed *b = take_for(&k, root, &large); /* that which is left is not for it */
+	CHILD_CHECK(!b->is_ahead && k.ready.n == 1);
+	struct boxed *c = take_for(&k, root, &plain);
+	CHILD_CHECK(c->is_ahead && c->is_sealed);
+
+	make_ready(&k);
+	struct boxed *d = take_for(&k, root, &plain);
+	struct boxed *e = take_for(&k, root, &plain); /* any is good for it */
+	CHILD_CHECK(d->is_sealed && e->is_ahead && !e->is_sealed);
+	struct boxed *f = take_for(&k, root, &large);
+	make_ready(&k);
+	CHILD_CHECK(!k.ready.boxes->is_sealed && !k.ready.boxes->next->is_sealed);
+	struct boxed *all[] = { a, b, c, d, e, f };
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
+		boxes_retire(&k, all[i]);
+	real_close(&k);
+}
+
+TEST(a_plain_run_takes_one_that_is_sealed)
+{
+	SCRATCH(d);
+
+	IN_CHILD(take_sealed, d.path);
+}
+
 static void kill_ready(void *ctx)
 {
 	struct keeper k;
@@ -198,7 +249,8 @@ TEST(what_is_not_executed_is_no_python)
 	CHECK(!boxes_is_python(&s));
 }
 
-TESTS(UNIT(what_is_not_executed_is_no_python), UNIT(boxes_are_taken_made_ahead_and_retired),
+TESTS(UNIT(a_plain_run_takes_one_that_is_sealed), UNIT(what_is_not_executed_is_no_python),
+	UNIT(boxes_are_taken_made_ahead_and_retired),
 	UNIT(a_box_that_died_while_it_waited_is_not_used),
 	UNIT(no_more_boxes_are_made_of_a_root_that_goes),
 	UNIT(only_a_network_without_a_trace_is_used_again))

@@ -361,6 +361,7 @@ int keeper_serve(const struct keeper_options *options, struct err *err)
 		.host = { .home_ns_fd = -1 },
 		.warm = { .warmth = WARM_BOXES },
 		.ready = { .n_max = STOCK_MIN },
+		.favours_plain = true,
 		.warm_library = options->warm_library,
 		.warm_library_size = options->warm_library_size,
 		.library_fd = -1,

@@ -147,17 +147,19 @@ struct keeper {
 	struct peer *dead_peers;
 	struct ward *dead_runs;
 	struct making making;
-	struct stock ready;    /* made ahead */
-	struct stock clones;   /* the same of a template */
-	uint64_t told;         /* as many were asked for or made when their number was last told */
-	struct boxed *busy;    /* serving a run */
-	struct boxed *retired; /* to be reaped and removed */
+	struct stock ready;     /* made ahead */
+	struct stock clones;    /* the same of a template */
+	struct warm_state told; /* what was last said about these */
+	uint64_t told_ns;       /* and when, CLOCK_MONOTONIC */
+	struct boxed *busy;     /* serving a run */
+	struct boxed *retired;  /* to be reaped and removed */
 	size_t n_retired;
 	bool makes_ready;               /* boxes are made ahead */
 	bool is_quiet;                  /* nothing happened for a moment */
 	const struct root *host_root;   /* of which templates are, and no other */
 	const struct root *favourite;   /* what to make ahead; NULL for nothing */
 	struct limits favourite_limits; /* those of the last run: the next often has the same */
+	bool favours_plain;             /* so was the last run, see spec_is_plain() */
 	uint64_t n_groups;
 
 	struct warm warm;
@@ -247,8 +249,8 @@ void templates_tend(struct keeper *k);
 /* It could not be asked for a box: not again for a while. */
 void templates_fail(struct keeper *k, const char *why);
 bool templates_ready(const struct keeper *k);
-bool templates_pending(const struct keeper *k); /* there is none, and should be */
-size_t templates_asked(const struct keeper *k); /* boxes that are to come */
+bool templates_pending(const struct keeper *k);                /* there is none, and should be */
+const struct orders *templates_orders(const struct keeper *k); /* boxes that are to come */
 /* Ask for a box of the user `uid`; it is boxes_add_warm()ed when it is there. */
 int templates_ask(struct keeper *k, struct boxed *b, uid_t uid, struct err *err);
 /* A network that nobody is in any more, of a box of template `id`. Takes the descriptor. */

@@ -13,38 +13,57 @@
 /* One that ends is not replaced more often than this. */
 #define RESTART_NS UINT64_C(1000000000)
 
-/* Whether a box that it owes us has been made is not known: so nobody else gets its network. */
+/* The next answer, for the box that is due. 1: it was one; 0: there is none yet; else there will
+ * be no more, and `err` says why. */
+static int hear(struct keeper *k, struct err *err)
+{
+	struct making *m = &k->making;
+	struct box made = { .pid_fd = -1, .control_fd = -1, .net_fd = -1 };
+	int r = maker_hear(&m->maker, k->buffer, &made, err);
+
+	if (r != 1 && r != -ECANCELED)
+		return r;
+	struct boxed *b = orders_next(&m->orders);
+	if (!b) {
+		box_fini(&made);
+		return err_set(err, -EBADMSG, "it made what nobody asked for");
+	}
+	b->box.pid = made.pid;
+	b->box.pid_fd = made.pid_fd;
+	boxes_add_ready(k, b, r == 1 ? NULL : err->text);
+	return 1;
+}
+
+/* If it does not finish, whether a box that it owes us has been made is not known: so nobody
+ * else gets the network of that, and its init sees our end of the socket go. */
 static void end(struct keeper *k)
 {
+	struct making *m = &k->making;
+	struct err err = { 0 };
 	struct boxed *b;
 
-	watch_stop(k, &k->making.watch);
-	maker_fini(&k->making.maker);
-	while ((b = orders_next(&k->making.orders))) {
+	watch_stop(k, &m->watch);
+	maker_dismiss(&m->maker);
+	while (m->orders.n > 0 && hear(k, &err) == 1)
+		;
+	maker_fini(&m->maker);
+	while ((b = orders_next(&m->orders))) {
 		close_fdp(&b->box.net_fd);
+		close_fdp(&b->box.control_fd);
 		boxes_retire(k, b);
 	}
 }
 
 static void on_answer(struct keeper *k, void *owner, uint32_t events)
 {
-	struct making *m = owner;
-	struct box made = { .pid_fd = -1 };
 	struct err err = { 0 };
 
+	(void)owner;
 	(void)events;
-	int r = maker_hear(&m->maker, k->buffer, &made, &err);
-	if (r == 0)
+	if (hear(k, &err) >= 0)
 		return;
-	struct boxed *b = r == 1 || r == -ECANCELED ? orders_next(&m->orders) : NULL;
-	if (!b) {
-		log_warn("event=maker_gone, making boxes without it: %s", err.text);
-		end(k);
-		return;
-	}
-	b->box.pid = made.pid;
-	b->box.pid_fd = made.pid_fd;
-	boxes_add_ready(k, b, r == 1 ? NULL : err.text);
+	log_warn("event=maker_gone, making boxes without it: %s", err.text);
+	end(k);
 }
 
 static int start(struct keeper *k, struct err *err)

@@ -1,5 +1,6 @@
 #include <signal.h>
 
+#include "base/clock.h"
 #include "base/str.h"
 #include "keeper/real_sample.h"
 #include "lib/scratch.h"
@@ -96,6 +97,28 @@ TEST(without_it_we_make_them_ourselves)
 	IN_CHILD(lose_it, d.path);
 }
 
+/* No box, and no process of one, is left that nobody knows of. */
+static void end_while_it_works(void *ctx)
+{
+	struct keeper k;
+	struct root *root = NULL;
+
+	open_listening(&k, ctx, &root);
+	(void)boxes_tend(&k, true);
+	(void)boxes_tend(&k, true);
+	CHILD_CHECK(k.making.orders.n == 2);
+	uint64_t begin_ns = clock_monotonic_ns();
+	close_listening(&k);
+	CHILD_CHECK(clock_monotonic_ns() - begin_ns < UINT64_C(1000000000));
+}
+
+TEST(a_keeper_that_ends_has_its_orders_finished)
+{
+	SCRATCH(d);
+
+	IN_CHILD(end_while_it_works, d.path);
+}
+
 static void forget_what_was_asked_for(void *ctx)
 {
 	struct keeper k;
@@ -118,5 +141,5 @@ TEST(one_of_an_image_that_is_gone_is_not_used)
 	IN_CHILD(forget_what_was_asked_for, d.path);
 }
 
-TESTS(UNIT(boxes_are_made_by_another), UNIT(without_it_we_make_them_ourselves),
-	UNIT(one_of_an_image_that_is_gone_is_not_used))
+TESTS(UNIT(a_keeper_that_ends_has_its_orders_finished), UNIT(boxes_are_made_by_another),
+	UNIT(without_it_we_make_them_ourselves), UNIT(one_of_an_image_that_is_gone_is_not_used))

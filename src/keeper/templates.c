@@ -71,9 +71,11 @@ bool templates_pending(const struct keeper *k)
 	return is_wanted(k) && !serving(k);
 }
 
-size_t templates_asked(const struct keeper *k)
+const struct orders *templates_orders(const struct keeper *k)
 {
-	return serving(k) ? serving(k)->orders.n : 0;
+	static const struct orders none;
+
+	return serving(k) ? &serving(k)->orders : &none;
 }
 
 /* It makes no more boxes. Those that it owes us will not come. */
@@ -287,6 +289,7 @@ int templates_ask(struct keeper *k, struct boxed *b, uid_t uid, struct err *err)
 		return err_set(err, n, "open the entrances of a cgroup");
 	put_init(&p, 64);
 	put_u32(&p, uid);
+	put_u8(&p, b->is_sealed);
 	int r = frame_send(t->watch.fd, MESSAGE_TEMPLATE_MAKE, &p, fds, (size_t)n);
 	put_fini(&p);
 	while (n-- > 0)

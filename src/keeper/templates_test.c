@@ -29,7 +29,7 @@ TEST(one_is_wanted_for_languages_of_a_host_alone)
 
 	CHECK(templates_pending(&k));
 	CHECK(!templates_ready(&k));
-	CHECK_EQ(templates_asked(&k), 0);
+	CHECK_EQ(templates_orders(&k)->n, 0);
 	k.warm.warmth = WARM_BOXES;
 	CHECK(!templates_pending(&k));
 	k = wanting();

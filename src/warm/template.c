@@ -101,6 +101,7 @@ static void make(struct frame *f)
 		.n_join_fds = f->n_fds,
 		.cgroup_fd = -1,
 		.uid = cur_u32(&c),
+		.is_sealed = cur_u8(&c),
 	};
 	int r = cur_end(&c);
 	if (r == 0)

@@ -8,7 +8,7 @@ import secrets
 import socket
 import struct
 
-VERSION = 6
+VERSION = 7
 (HELLO, START, SIGNAL, CANCEL, ATTACH, LIST, ACK, CLOSE_STDIN, MAKE_WORKSPACE, DROP_WORKSPACE,
  LIST_WORKSPACES, WARM) = range(1, 13)
 WELCOME, STARTED, REFUSED, RUNNING, ENDED, RUNS, WORKSPACE, WORKSPACES, WARMTH = range(20, 29)
@@ -156,7 +156,6 @@ class Wire:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.fds = []
         self.boxes = self.clones = dict.fromkeys(STOCK, 0)
-        self.busy = 0
         self.socket.connect(os.fspath(address))  # waits while too many others do
         self.socket.settimeout(timeout)
 
@@ -195,11 +194,10 @@ class Wire:
         read = Reader(payload)
         read.text()
         self.boxes, self.clones = ({name: read.u64() for name in STOCK} for _ in range(2))
-        self.busy = read.u64()
         read.end()
 
     def hear_warmth(self):
-        """Waits for the next news of what is warm, and nothing else: `boxes`, `clones`, `busy`."""
+        """Waits for the next news of what is warm, and nothing else: `boxes`, `clones`."""
         kind, payload, _ = self._receive()
         assert kind == WARMTH
         self._hear(payload)
