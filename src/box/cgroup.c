@@ -17,10 +17,14 @@
 #define CPU_MILLI_MIN (1000u * 1000 / CPU_PERIOD_US)
 #define CPU_MILLI_MAX UINT64_C(1000000000)
 
-/* In that of memory it is never kept, see cgroup_give(). */
-static bool is_kept_in(const struct cgroup_tree *t)
+static bool has_memory(const struct cgroup_tree *t)
 {
-	return !(t->controllers & CONTROLLER_BIT(CONTROLLER_MEMORY));
+	return t->controllers & CONTROLLER_BIT(CONTROLLER_MEMORY);
+}
+
+bool cgroup_is_kept_in(const struct cgroup *cg, const struct cgroup_tree *t)
+{
+	return cg->keeps_memory || !has_memory(t);
 }
 
 /* By which it is entered, in the hierarchy `i`. */
@@ -45,7 +49,7 @@ static int open_entrance(struct cgroup *cg, size_t i, struct err *err)
 
 static int open_event(struct cgroup *cg, const struct cgroup_tree *t, struct err *err)
 {
-	if (!(t->controllers & CONTROLLER_BIT(CONTROLLER_MEMORY)))
+	if (!has_memory(t) || cg->event_fd >= 0)
 		return 0;
 	int fd = t->ops->open_event(t, cg->name);
 	if (fd < 0)
@@ -91,6 +95,7 @@ static struct cgroup *new_closed(struct cgroup_host *h, const char *name)
 	(void)snprintf(cg->name, sizeof(cg->name), "%s", name);
 	cg->clone_fd = -1;
 	cg->event_fd = -1;
+	cg->usage_fd = cg->reset_fd = cg->alive_fd = -1;
 	for (size_t i = 0; i < CGROUP_TREES_MAX; i++) {
 		cg->join_fds[i] = -1;
 		for (size_t k = 0; k < CGROUP_GAUGES_MAX; k++)
@@ -118,10 +123,30 @@ int cgroup_new(struct cgroup_host *h, const char *name, struct cgroup **ret, str
 	return 0;
 }
 
+static void close_gauges(struct cgroup *cg, size_t i)
+{
+	for (size_t k = 0; k < CGROUP_GAUGES_MAX; k++)
+		close_fdp(&cg->gauge_fds[i][k]);
+}
+
+void cgroup_close_memory(struct cgroup *cg)
+{
+	for (size_t i = 0; i < cg->host->n_trees; i++) {
+		if (!has_memory(&cg->host->trees[i]))
+			continue;
+		close_fdp(get_entrance(cg, i));
+		close_gauges(cg, i);
+	}
+	close_fdp(&cg->event_fd);
+	close_fdp(&cg->usage_fd);
+	close_fdp(&cg->reset_fd);
+}
+
 void cgroup_close_files(struct cgroup *cg)
 {
 	cgroup_close_join(cg);
-	close_fdp(&cg->event_fd);
+	if (!cg->keeps_memory)
+		close_fdp(&cg->event_fd);
 }
 
 void cgroup_free(struct cgroup *cg)
@@ -130,11 +155,12 @@ void cgroup_free(struct cgroup *cg)
 		return;
 	if (cg->is_held)
 		cg->host->n_held--;
-	cg->is_held = false;
+	cg->is_held = cg->keeps_memory = false;
 	cgroup_close_files(cg);
+	cgroup_close_memory(cg);
+	close_fdp(&cg->alive_fd);
 	for (size_t i = 0; i < CGROUP_TREES_MAX; i++)
-		for (size_t k = 0; k < CGROUP_GAUGES_MAX; k++)
-			close_fdp(&cg->gauge_fds[i][k]);
+		close_gauges(cg, i);
 	free(cg);
 }
 
@@ -169,6 +195,8 @@ static uint32_t find_spared(const struct cgroup *cg, const struct limits *limits
 		spared |= CONTROLLER_BIT(CONTROLLER_CPU);
 	if (cg->pids == limits->pids)
 		spared |= CONTROLLER_BIT(CONTROLLER_PIDS);
+	if (cg->memory_bytes == limits->memory_bytes)
+		spared |= CONTROLLER_BIT(CONTROLLER_MEMORY);
 	return spared;
 }
 
@@ -182,6 +210,7 @@ int cgroup_set_limits(struct cgroup *cg, const struct limits *limits, struct err
 	uint32_t spared = find_spared(cg, limits);
 	cg->cpu_milli = 0;
 	cg->pids = 0;
+	cg->memory_bytes = 0;
 	for (size_t i = 0; i < cg->host->n_trees; i++) {
 		r = cgroup_tree_set_limits(&cg->host->trees[i], cg->name, limits, spared, err);
 		if (r < 0)
@@ -189,6 +218,7 @@ int cgroup_set_limits(struct cgroup *cg, const struct limits *limits, struct err
 	}
 	cg->cpu_milli = limits->cpu_milli;
 	cg->pids = limits->pids;
+	cg->memory_bytes = limits->memory_bytes;
 	return 0;
 }
 
@@ -238,7 +268,7 @@ int cgroup_join(const int *fds, size_t n, struct err *err)
 void cgroup_close_join(struct cgroup *cg)
 {
 	for (size_t i = 0; i < cg->host->n_trees; i++)
-		if (!cg->is_held || !is_kept_in(&cg->host->trees[i]))
+		if (!cg->is_held || !cgroup_is_kept_in(cg, &cg->host->trees[i]))
 			close_fdp(get_entrance(cg, i));
 }
 
@@ -263,7 +293,7 @@ static void read_stats(struct cgroup *cg, bool only_kept, struct cgroup_stats *r
 		USAGE_UNKNOWN };
 	for (size_t i = 0; i < cg->host->n_trees; i++) {
 		const struct cgroup_tree *t = &cg->host->trees[i];
-		bool is_kept = is_kept_in(t);
+		bool is_kept = cgroup_is_kept_in(cg, t);
 		uint64_t cpu_us = ret->cpu_us;
 
 		if (only_kept && !is_kept)

@@ -76,6 +76,11 @@ struct cgroup_ops {
 	const struct cgroup_gauge *gauges;
 	size_t n_gauges;
 
+	/* Of a group that has lost its last process: what is still charged to it, and where its
+	 * peak is set back to that. NULL where the kernel has no such thing. */
+	const char *usage_file;
+	const char *reset_file;
+
 	/* Files that a child writes "0" to, or NULL where clone3() can do it. */
 	const char *join_file;
 	uint32_t event_mask; /* for epoll */
@@ -126,14 +131,25 @@ struct cgroup {
 	const struct cgroup_ops *event_ops; /* of the hierarchy that has memory */
 	int join_fds[CGROUP_TREES_MAX];     /* by hierarchy; -1 where there is none */
 	int gauge_fds[CGROUP_TREES_MAX][CGROUP_GAUGES_MAX];
-	bool is_held; /* files of hierarchies in which it is kept stay open */
+	int usage_fd; /* of its memory, and where that begins anew; -1 when it is not kept */
+	int reset_fd;
+	int alive_fd;      /* how many processes are in there */
+	bool is_held;      /* files of hierarchies in which it is kept stay open */
+	bool keeps_memory; /* its group in that of memory is used again as well */
 	bool was_killed;
 	bool has_quota;     /* of processor time */
 	uint64_t cpu_milli; /* the limits set last; 0: not known */
 	uint64_t pids;
+	uint64_t memory_bytes;
 	uint64_t cpu_before_us; /* used by those that had the group before */
 	struct cgroup *next;    /* of those kept */
 };
+
+/* Is it used again in this hierarchy? In that of memory not always, see cgroup_give(). */
+bool cgroup_is_kept_in(const struct cgroup *cg, const struct cgroup_tree *t);
+
+/* Close what is open of it in the hierarchy of memory. */
+void cgroup_close_memory(struct cgroup *cg);
 
 /* Open what a group needs for being joined and watched, and close it. On failure some may be
  * open. */

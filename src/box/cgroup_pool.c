@@ -1,12 +1,14 @@
 /* Groups that are used again. Where each controller has a hierarchy of its own, making and
- * removing a group in all of them costs a box more than most of its other parts. That of
- * memory must be made anew, since pages stay charged to it; the others hold nothing but counters,
- * so they are kept when these show nothing that another box would not show by itself.
+ * removing a group in all of them costs a box more than most of its other parts. Most hold
+ * nothing but counters, and are kept when these show nothing that another box would not show by
+ * itself. To that of memory pages stay charged: it is kept only if these are no more than the
+ * kernel charges ahead for each processor anyway, and made anew otherwise.
  *
  * Files of some of them stay open, too, from the first time they are given until they are
  * removed: to open and close them would cost more than all that is read and written there. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,15 +19,18 @@
 #include "ipc/result.h"
 
 /* More than that many boxes rarely end at once. */
-#define KEPT_MAX 32u
+#define KEPT_MAX 64u
 
-/* Of that many groups files stay open, each of which is copied whenever a box is made; and so many
- * it takes for one: three to enter it, and three counters. */
-#define HELD_MAX 16u
-#define HELD_FDS 6u
+/* Of that many groups files stay open: as many as there may be boxes in a busy hour, those that
+ * wait among them. So many it takes for one: four to enter it, and what is counted and watched. */
+#define HELD_MAX 128u
+#define HELD_FDS 13u
 
 /* Its init and its command: no box that ran had fewer processes at once. */
 #define PIDS_PEAK_MIN 2u
+
+/* What may be left of its memory: a peak is that much too high at most. */
+#define RESIDUE_BYTES_MAX (UINT64_C(512) << 10)
 
 /* Who used less than this part of its quota left the next one enough; and to set it is dear. */
 #define QUOTA_PART 2u
@@ -45,15 +50,18 @@ static void forget_limits(struct cgroup *cg, uint32_t controllers)
 		cg->pids = 0;
 	if (controllers & CONTROLLER_BIT(CONTROLLER_CPU))
 		cg->cpu_milli = 0;
+	cg->memory_bytes = 0;
 }
 
 static int renew(struct cgroup *cg, struct err *err)
 {
 	const struct cgroup_tree *memory = find_memory(cg->host);
 
-	if (mkdirat(memory->parent_fd, cg->name, 0755) < 0)
-		return err_errno(err, "make control group '%s' again", cg->name);
-	forget_limits(cg, memory->controllers);
+	if (!cg->keeps_memory) {
+		if (mkdirat(memory->parent_fd, cg->name, 0755) < 0)
+			return err_errno(err, "make control group '%s' again", cg->name);
+		forget_limits(cg, memory->controllers);
+	}
 	return cgroup_open_files(cg, err);
 }
 
@@ -66,12 +74,10 @@ static void discard(struct cgroup *cg)
 /* Who cleans up groups without processes may have taken it away while it waited. */
 static bool is_there(const struct cgroup *cg)
 {
-	const struct cgroup_tree *memory = find_memory(cg->host);
-
 	for (size_t i = 0; i < cg->host->n_trees; i++) {
 		const struct cgroup_tree *t = &cg->host->trees[i];
 
-		if (t != memory && faccessat(t->parent_fd, cg->name, F_OK, 0) < 0)
+		if (cgroup_is_kept_in(cg, t) && faccessat(t->parent_fd, cg->name, F_OK, 0) < 0)
 			return false;
 	}
 	return true;
@@ -155,6 +161,65 @@ static bool keep(struct cgroup_host *h, struct cgroup *cg)
 	return true;
 }
 
+/* A number in a file that stays open. */
+static uint64_t reread(const struct cgroup_tree *t, const char *name, const char *file, int *fd)
+{
+	char path[CGROUP_NAME_MAX + 64];
+	char text[32];
+	uint64_t value = USAGE_UNKNOWN;
+
+	(void)snprintf(path, sizeof(path), "%s/%s", name, file);
+	if (*fd < 0)
+		*fd = openat(t->parent_fd, path, O_RDONLY | O_CLOEXEC);
+	if (*fd >= 0 && fd_reread_text(*fd, text, sizeof(text)) >= 0)
+		(void)str_parse_u64(text, UINT64_MAX, &value);
+	return value;
+}
+
+/* The kernel takes a process off the list of a group before it counts it off. */
+static bool is_empty(struct cgroup *cg)
+{
+	const struct cgroup_host *h = cg->host;
+
+	for (size_t i = 0; i < h->n_trees; i++) {
+		if (h->trees[i].controllers & CONTROLLER_BIT(CONTROLLER_PIDS))
+			return reread(&h->trees[i], cg->name, "pids.current", &cg->alive_fd) == 0;
+	}
+	return false;
+}
+
+static bool set_back_peak(struct cgroup *cg, const struct cgroup_tree *memory)
+{
+	char path[CGROUP_NAME_MAX + 64];
+
+	(void)snprintf(path, sizeof(path), "%s/%s", cg->name, memory->ops->reset_file);
+	if (cg->reset_fd < 0)
+		cg->reset_fd = openat(memory->parent_fd, path, O_WRONLY | O_CLOEXEC);
+	return cg->reset_fd >= 0 && pwrite(cg->reset_fd, "0", 1, 0) == 1;
+}
+
+static bool keep_memory(struct cgroup *cg, const struct cgroup_tree *memory)
+{
+	struct cgroup_stats stats;
+
+	if (!memory->ops->reset_file || !cg->is_held || cg->was_killed || !is_empty(cg))
+		return false;
+	if (reread(memory, cg->name, memory->ops->usage_file, &cg->usage_fd) > RESIDUE_BYTES_MAX)
+		return false;
+	cgroup_read_stats(cg, &stats);
+	return stats.oom_kills == 0 && set_back_peak(cg, memory);
+}
+
+/* Without its group of memory; -EBUSY when somebody is still in there. */
+static int remove_memory(struct cgroup *cg, const struct cgroup_tree *memory)
+{
+	cg->keeps_memory = false;
+	if (unlinkat(memory->parent_fd, cg->name, AT_REMOVEDIR) < 0 && errno != ENOENT)
+		return -errno;
+	cgroup_close_memory(cg);
+	return 0;
+}
+
 /* Every process is in all hierarchies at once: one that has lost its last in that of memory has
  * none in the others. */
 int cgroup_give(struct cgroup_host *h, struct cgroup *cg)
@@ -162,12 +227,12 @@ int cgroup_give(struct cgroup_host *h, struct cgroup *cg)
 	const struct cgroup_tree *memory = find_memory(h);
 
 	if (memory && h->n_trees > 1) {
-		bool is_gone =
-			unlinkat(memory->parent_fd, cg->name, AT_REMOVEDIR) == 0 || errno == ENOENT;
+		cg->keeps_memory = keep_memory(cg, memory);
+		int r = cg->keeps_memory ? 0 : remove_memory(cg, memory);
 
-		if (!is_gone && errno == EBUSY)
-			return -EBUSY;
-		if (is_gone && keep(h, cg))
+		if (r == -EBUSY)
+			return r;
+		if (r == 0 && keep(h, cg))
 			return 0;
 	}
 	int r = cgroup_remove(cg);

@@ -124,6 +124,8 @@ const struct cgroup_ops cgroup_v1 = {
 	.n_knobs = ARRAY_SIZE(knobs),
 	.gauges = gauges,
 	.n_gauges = ARRAY_SIZE(gauges),
+	.usage_file = "memory.usage_in_bytes",
+	.reset_file = "memory.max_usage_in_bytes",
 	/* Not cgroup.procs: a single thread that moves itself is spared the lock
 	 * that stops every fork and exit on the machine, for up to milliseconds. */
 	.join_file = "tasks",
