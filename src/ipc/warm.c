@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/str.h"
 #include "ipc/cur.h"
 
 static bool may_stand_in_name(char c)
@@ -66,6 +67,12 @@ static void get_stock(struct warm_stock *s, struct cur *c)
 	s->misses = cur_u64(c);
 	s->made = cur_u64(c);
 	s->made_us = cur_u64(c);
+}
+
+bool warm_state_is_same(const struct warm_state *a, const struct warm_state *b)
+{
+	return streq(a->image, b->image) && memcmp(&a->boxes, &b->boxes, sizeof(a->boxes)) == 0 &&
+	       memcmp(&a->clones, &b->clones, sizeof(a->clones)) == 0;
 }
 
 void warm_state_put(const struct warm_state *s, struct put *p)

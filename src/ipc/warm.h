@@ -1,5 +1,6 @@
 /* What is made ahead of the runs: said by a server, done by the keeper. */
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -44,6 +45,8 @@ struct warm_state {
 	struct warm_stock boxes;
 	struct warm_stock clones; /* of a Python, on the image "host" */
 };
+
+bool warm_state_is_same(const struct warm_state *a, const struct warm_state *b);
 
 void warm_state_put(const struct warm_state *s, struct put *p);
 void warm_state_get(struct warm_state *s, struct cur *c);

@@ -75,6 +75,9 @@ TEST(how_it_stands_survives_the_wire)
 	CHECK_STR(got.image, "host");
 	CHECK_MEM(&got.boxes, &s.boxes, sizeof(s.boxes));
 	CHECK_MEM(&got.clones, &s.clones, sizeof(s.clones));
+	CHECK(warm_state_is_same(&s, &got));
+	got.clones.made_us++;
+	CHECK(!warm_state_is_same(&s, &got));
 	for (size_t n = 0; n < p.size; n++) {
 		cur_init(&c, p.data, n);
 		warm_state_get(&got, &c);

@@ -432,7 +432,7 @@ static void describe_stock(const struct stock *s, struct warm_stock *ret)
 
 static void describe(const struct keeper *k, struct warm_state *ret)
 {
-	memset(ret, 0, sizeof(*ret)); /* its gaps as well: states are compared */
+	*ret = (struct warm_state){ 0 };
 	describe_stock(&k->ready, &ret->boxes);
 	describe_stock(&k->clones, &ret->clones);
 	ret->boxes.making = k->making.orders.n;
@@ -446,7 +446,7 @@ static bool has_news(const struct keeper *k)
 	struct warm_state now;
 
 	describe(k, &now);
-	return memcmp(&now, &k->told, sizeof(now)) != 0;
+	return !warm_state_is_same(&now, &k->told);
 }
 
 /* For who wants to know, when it is other than before. */

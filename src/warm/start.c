@@ -20,6 +20,7 @@ static int template_instead(int argc, char **argv, char **envp)
 /* The C library's own name for it, which is what a program calls first of all. */
 start_fn __libc_start_main; // NOLINT(bugprone-reserved-identifier)
 
+// NOLINTNEXTLINE(readability-function-size): it takes what the C library says
 __attribute__((visibility("default"))) int __libc_start_main(main_fn *main, int argc, char **argv,
 	void (*init)(void), void (*fini)(void), void (*rtld_fini)(void), void *stack_end)
 {

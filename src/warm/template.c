@@ -91,7 +91,7 @@ static int set_up(const char *program, struct err *err)
 static void make(struct frame *f)
 {
 	struct err err = { 0 };
-	struct box box;
+	struct box box = { .pid_fd = -1, .control_fd = -1, .net_fd = -1 };
 	struct cur c;
 
 	cur_init(&c, f->data, f->size);
