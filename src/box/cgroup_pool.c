@@ -57,7 +57,9 @@ static int renew(struct cgroup *cg, struct err *err)
 {
 	const struct cgroup_tree *memory = find_memory(cg->host);
 
-	if (!cg->keeps_memory) {
+	if (cg->keeps_memory) {
+		(void)cgroup_ack_event(cg); /* it also rings for a group above this one */
+	} else {
 		if (mkdirat(memory->parent_fd, cg->name, 0755) < 0)
 			return err_errno(err, "make control group '%s' again", cg->name);
 		forget_limits(cg, memory->controllers);
@@ -207,7 +209,8 @@ static bool keep_memory(struct cgroup *cg, const struct cgroup_tree *memory)
 	if (reread(memory, cg->name, memory->ops->usage_file, &cg->usage_fd) > RESIDUE_BYTES_MAX)
 		return false;
 	cgroup_read_stats(cg, &stats);
-	return stats.oom_kills == 0 && set_back_peak(cg, memory);
+	/* The kernel may ring for what then killed nobody. */
+	return stats.oom_kills == 0 && !cgroup_ack_event(cg) && set_back_peak(cg, memory);
 }
 
 /* Without its group of memory; -EBUSY when somebody is still in there. */

@@ -1,5 +1,6 @@
 /* Needs real control groups, and is skipped where there are none. */
 #include <fcntl.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -161,6 +162,46 @@ TEST(a_group_that_pages_are_charged_to_is_not_kept)
 	CHECK(s.peak_bytes < MIB || s.peak_bytes == USAGE_UNKNOWN);
 	give(h, cg);
 	close_fdp(&shared_fd);
+}
+
+/* One whose group of memory is kept, too. */
+static struct cgroup *take_kept_memory(struct cgroup_host *h)
+{
+	struct cgroup *cg = NULL;
+
+	for (int i = 0; i < 3; i++) {
+		cg = take(h, "box");
+		if (i < 2)
+			give(h, cg);
+	}
+	if (!cg->keeps_memory) {
+		give(h, cg);
+		cgroup_host_free(h);
+		SKIP("the kernel can not set back a peak");
+	}
+	return cg;
+}
+
+TEST(an_alarm_is_not_for_who_comes_next)
+{
+	struct cgroup_host *h = open_divided_host();
+	struct cgroup *cg = take_kept_memory(h);
+
+	CHECK_EQ(eventfd_write(cgroup_event_fd(cg), 1), 0); /* as the kernel does */
+	give(h, cg);
+	cg = take(h, "box");
+	CHECK(!cgroup_ack_event(cg));
+	CHECK(!cg->keeps_memory);
+	give(h, cg);
+
+	cg = take_kept_memory(h);
+	give(h, cg);
+	CHECK(h->kept == cg);
+	CHECK_EQ(eventfd_write(cgroup_event_fd(cg), 1), 0); /* while it waits */
+	cg = take(h, "box");
+	CHECK(cg->keeps_memory && !cgroup_ack_event(cg));
+	give(h, cg);
+	cgroup_host_free(h);
 }
 
 TEST(limits_of_the_one_before_do_not_stay)
@@ -450,7 +491,7 @@ TEST(one_that_was_taken_away_is_not_used_again)
 	CHECK_EQ(scratch_count_fds(), n_before);
 }
 
-TESTS(UNIT(the_memory_of_the_one_before_does_not_count),
+TESTS(UNIT(an_alarm_is_not_for_who_comes_next), UNIT(the_memory_of_the_one_before_does_not_count),
 	UNIT(a_group_that_pages_are_charged_to_is_not_kept),
 	UNIT(one_that_was_taken_away_is_not_used_again),
 	UNIT(what_others_used_is_not_taken_from_what_is_new),

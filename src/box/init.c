@@ -432,6 +432,15 @@ static void tie_to_keeper(void)
 		_exit(1); /* it died before it could matter */
 }
 
+static int watch_children(void)
+{
+	sigset_t child;
+
+	(void)sigemptyset(&child);
+	(void)sigaddset(&child, SIGCHLD);
+	return signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
 /* Everything that does not depend on what is to be run. */
 static void get_ready(struct init *in, struct step_context *c)
 {
@@ -444,6 +453,8 @@ static void get_ready(struct init *in, struct step_context *c)
 		r = program_forget_arguments(&err);
 	if (r == 0)
 		tie_to_keeper();
+	if (r == 0 && (in->signal_fd = watch_children()) < 0)
+		r = err_errno(&err, "watch children");
 	if (r == 0 && in->args->is_sealed)
 		r = run_steps(c, sealing_steps, ARRAY_SIZE(sealing_steps), &err);
 	if (r < 0)
@@ -477,15 +488,6 @@ static void get_set(struct init *in, struct step_context *c)
 	in->fds[CHANNEL_TTY] = c->tty_fd;
 }
 
-static int watch_children(void)
-{
-	sigset_t child;
-
-	(void)sigemptyset(&child);
-	(void)sigaddset(&child, SIGCHLD);
-	return signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
 void init_main(const struct init_args *args)
 {
 	static struct init in;
@@ -503,8 +505,7 @@ void init_main(const struct init_args *args)
 	control_fd = args->control_fd;
 	in.args = args;
 	get_ready(&in, &c);
-	in.signal_fd = watch_children();
-	if (in.signal_fd < 0 || read_spec(&in) < 0)
+	if (read_spec(&in) < 0)
 		_exit(1);
 	get_set(&in, &c);
 	sample_init(&in.sample);

@@ -30,13 +30,20 @@
 /* What each order has; a cgroup to be cloned into comes next, then entrances. */
 enum { MOUNTS, NETWORK, INIT, FIXED };
 
+/* Each order has its answer: one that can not be given would be taken for that of the next. */
+static void answer(uint32_t type, const struct put *p, const int *fds, size_t n_fds)
+{
+	if (frame_send(CONTROL_FD, type, p, fds, n_fds) < 0)
+		_exit(1);
+}
+
 static void say_failed(const char *text)
 {
 	struct put p;
 
 	put_init(&p, FRAME_SIZE_MAX);
 	put_str(&p, text);
-	(void)frame_send(CONTROL_FD, MESSAGE_MAKER_FAILED, &p, NULL, 0);
+	answer(MESSAGE_MAKER_FAILED, &p, NULL, 0);
 	put_fini(&p);
 }
 
@@ -46,7 +53,7 @@ static void say_made(const struct box *box)
 
 	put_init(&p, 64);
 	put_u32(&p, (uint32_t)box->pid);
-	(void)frame_send(CONTROL_FD, MESSAGE_MAKER_BOX, &p, &box->pid_fd, 1);
+	answer(MESSAGE_MAKER_BOX, &p, &box->pid_fd, 1);
 	put_fini(&p);
 }
 

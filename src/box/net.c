@@ -75,7 +75,9 @@ uint64_t nets_settle_ns(void)
 	bool is_known = clock_getres(CLOCK_MONOTONIC_COARSE, &tick) == 0 && tick.tv_sec == 0 &&
 			tick.tv_nsec > 0;
 
-	return NETS_SETTLE_TICKS * (is_known ? (uint64_t)tick.tv_nsec : TICK_NS_MAX);
+	uint64_t ns = NETS_SETTLE_TICKS * (is_known ? (uint64_t)tick.tv_nsec : TICK_NS_MAX);
+
+	return ns > NETS_SETTLE_MS * UINT64_C(1000000) ? ns : NETS_SETTLE_MS * UINT64_C(1000000);
 }
 
 static int open_current(int *ret_fd, struct err *err)

@@ -21,8 +21,9 @@ struct nets;
 #define NETS_MAX 64
 
 /* They rest for so many of the kernel's ticks: its first word about a group comes after three at
- * most. */
+ * most. And for so long at least, since who says it may have to wait for a processor. */
 #define NETS_SETTLE_TICKS 5u
+#define NETS_SETTLE_MS    20u
 
 /* What that is here. */
 uint64_t nets_settle_ns(void);

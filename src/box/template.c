@@ -95,8 +95,9 @@ static bool keep_capabilities(void)
 	if (syscall(SYS_capset, &head, caps) < 0)
 		return false;
 	for (unsigned long cap = 0; cap <= CAP_LAST_CAP; cap++) {
-		if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0) < 0 && errno != EPERM)
-			return false; /* EPERM: it never had this one */
+		if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0) < 0 && errno != EPERM &&
+			errno != EINVAL)
+			return false; /* it never had this one, or the kernel has not */
 	}
 	return true;
 }

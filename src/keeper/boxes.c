@@ -57,6 +57,8 @@ uid_t boxes_choose_uid(const struct keeper *k)
 		bits = BOX_UID_FIRST + bits % BOX_UID_COUNT;
 	} while (list_has_uid(k->ready.boxes, bits) || list_has_uid(k->clones.boxes, bits) ||
 		 list_has_uid(k->busy, bits) || list_has_uid(k->retired, bits) ||
+		 list_has_uid(k->making.orders.first, bits) ||
+		 list_has_uid(templates_orders(k)->first, bits) ||
 		 workspace_has_uid(k->workspaces, bits));
 	return bits;
 }
@@ -161,8 +163,11 @@ static struct boxed *find_waiting(
 			continue;
 		remove_waiting(s, b);
 		b->is_ahead = true;
-		if (!dead)
+		if (!dead) {
+			/* Whatever rang while it waited was not about its run. */
+			(void)cgroup_ack_event(b->cgroup);
 			return b;
+		}
 		boxes_retire(k, b); /* somebody killed it while it waited */
 	}
 	return NULL;
@@ -500,6 +505,7 @@ static bool make_one(struct keeper *k, bool quiet)
 
 bool boxes_tend(struct keeper *k, bool quiet)
 {
+	making_tend(k);
 	templates_tend(k);
 	bool is_done =
 		!make_one(k, quiet) && quiet && !shrink(k, &k->ready) && !shrink(k, &k->clones);

@@ -236,6 +236,8 @@ void workspaces_settle(struct keeper *k, struct workspace *w, uint64_t bytes);
 
 /* Ask the maker for a box; boxes_add_ready() hears of it. On failure `b` is as it was. */
 int making_ask(struct keeper *k, struct boxed *b, const struct box_order *order, struct err *err);
+/* Be rid of one that hangs. */
+void making_tend(struct keeper *k);
 void making_fini(struct keeper *k);
 
 /* templates.c */

@@ -13,6 +13,9 @@
 /* One that ends is not replaced more often than this. */
 #define RESTART_NS UINT64_C(1000000000)
 
+/* What takes longer than this will not come. */
+#define MAKING_NS UINT64_C(10000000000)
+
 /* The next answer, for the box that is due. 1: it was one; 0: there is none yet; else there will
  * be no more, and `err` says why. */
 static int hear(struct keeper *k, struct err *err)
@@ -34,24 +37,27 @@ static int hear(struct keeper *k, struct err *err)
 	return 1;
 }
 
-/* If it does not finish, whether a box that it owes us has been made is not known: so nobody
- * else gets the network of that, and its init sees our end of the socket go. */
+/* Whether a box that it still owes us has been made is not known: so its network and its group are
+ * not for another, and its init sees our end of the socket go. */
 static void end(struct keeper *k)
 {
 	struct making *m = &k->making;
-	struct err err = { 0 };
 	struct boxed *b;
 
 	watch_stop(k, &m->watch);
-	maker_dismiss(&m->maker);
-	while (m->orders.n > 0 && hear(k, &err) == 1)
-		;
 	maker_fini(&m->maker);
 	while ((b = orders_next(&m->orders))) {
 		close_fdp(&b->box.net_fd);
 		close_fdp(&b->box.control_fd);
+		boxes_kill(b);
 		boxes_retire(k, b);
 	}
+}
+
+static void lose(struct keeper *k, const char *why)
+{
+	log_warn("event=maker_gone, making boxes without it: %s", why);
+	end(k);
 }
 
 static void on_answer(struct keeper *k, void *owner, uint32_t events)
@@ -60,10 +66,8 @@ static void on_answer(struct keeper *k, void *owner, uint32_t events)
 
 	(void)owner;
 	(void)events;
-	if (hear(k, &err) >= 0)
-		return;
-	log_warn("event=maker_gone, making boxes without it: %s", err.text);
-	end(k);
+	if (hear(k, &err) < 0)
+		lose(k, err.text);
 }
 
 static int start(struct keeper *k, struct err *err)
@@ -109,8 +113,22 @@ int making_ask(struct keeper *k, struct boxed *b, const struct box_order *order,
 	return 0;
 }
 
+void making_tend(struct keeper *k)
+{
+	const struct boxed *b = k->making.orders.first;
+
+	if (b && clock_monotonic_ns() - b->asked_ns >= MAKING_NS)
+		lose(k, "it takes too long to make a box");
+}
+
 void making_fini(struct keeper *k)
 {
-	if (k->making.maker.pid)
-		end(k);
+	struct err err = { 0 };
+
+	if (!k->making.maker.pid)
+		return;
+	maker_dismiss(&k->making.maker);
+	while (k->making.orders.n > 0 && hear(k, &err) == 1)
+		;
+	end(k);
 }

@@ -119,6 +119,32 @@ TEST(a_keeper_that_ends_has_its_orders_finished)
 	IN_CHILD(end_while_it_works, d.path);
 }
 
+static void lose_patience(void *ctx)
+{
+	struct keeper k;
+	struct root *root = NULL;
+
+	open_listening(&k, ctx, &root);
+	wait_for_stock(&k);
+	CHILD_CHECK(kill(k.making.maker.pid, SIGSTOP) == 0);
+	boxes_forget_root(&k, root);
+	k.favourite = root;
+	(void)boxes_tend(&k, true);
+	making_tend(&k);
+	CHILD_CHECK(k.making.orders.n == 1);
+	k.making.orders.first->asked_ns = 1; /* long ago */
+	making_tend(&k);
+	CHILD_CHECK(k.making.orders.n == 0 && k.making.maker.pid == 0);
+	close_listening(&k);
+}
+
+TEST(one_that_hangs_is_given_up)
+{
+	SCRATCH(d);
+
+	IN_CHILD(lose_patience, d.path);
+}
+
 static void forget_what_was_asked_for(void *ctx)
 {
 	struct keeper k;
@@ -141,5 +167,6 @@ TEST(one_of_an_image_that_is_gone_is_not_used)
 	IN_CHILD(forget_what_was_asked_for, d.path);
 }
 
-TESTS(UNIT(a_keeper_that_ends_has_its_orders_finished), UNIT(boxes_are_made_by_another),
-	UNIT(without_it_we_make_them_ourselves), UNIT(one_of_an_image_that_is_gone_is_not_used))
+TESTS(UNIT(one_that_hangs_is_given_up), UNIT(a_keeper_that_ends_has_its_orders_finished),
+	UNIT(boxes_are_made_by_another), UNIT(without_it_we_make_them_ourselves),
+	UNIT(one_of_an_image_that_is_gone_is_not_used))

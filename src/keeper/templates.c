@@ -84,8 +84,11 @@ static void dismiss(struct keeper *k, struct template *t)
 	struct boxed *b;
 
 	watch_stop(k, &t->watch);
-	while ((b = orders_next(&t->orders)))
+	/* It may be at one of them, so their groups are not for another. */
+	while ((b = orders_next(&t->orders))) {
+		boxes_kill(b);
 		boxes_retire(k, b);
+	}
 	/* Who still loads would not look at the socket, and has no boxes. */
 	if (!t->is_ready)
 		template_kill(&t->process);

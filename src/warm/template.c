@@ -43,7 +43,9 @@ static void say(uint32_t type, const char *text, const int *fds, size_t n_fds)
 
 	put_init(&p, FRAME_SIZE_MAX);
 	put_str(&p, text);
-	(void)frame_send(TEMPLATE_CONTROL_FD, type, &p, fds, n_fds);
+	/* Or the answer to the next order would be taken for this one. */
+	if (frame_send(TEMPLATE_CONTROL_FD, type, &p, fds, n_fds) < 0)
+		_exit(1);
 	put_fini(&p);
 }
 

@@ -112,19 +112,24 @@ def cgroup_mounts():
     return found
 
 
+def parent_of(pid):
+    """None when it ended while we looked."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as f:
+            return int(f.read().rsplit(")", 1)[1].split()[1])
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
 def strange_processes():
     """Processes that are neither init nor descend from it."""
     pids = {int(n) for n in os.listdir("/proc") if n.isdigit()}
     assert os.getpid() in pids and 1 in pids, pids
-    parents = {}
-    for pid in pids:
-        try:
-            with open(f"/proc/{pid}/stat", encoding="utf-8") as f:
-                parents[pid] = int(f.read().rsplit(")", 1)[1].split()[1])
-        except (FileNotFoundError, ProcessLookupError):
-            continue  # it ended while we looked
-    # In a namespace of one's own only init has a parent that is out of sight.
-    strange = [p for p, parent in parents.items() if parent == 0 and p != 1]
+    # In a namespace of one's own only init has a parent that is out of sight. The kernel also
+    # shows none of who is just being reaped: that one is gone at the second look.
+    strange = [p for p in pids if p != 1 and parent_of(p) == 0]
+    time.sleep(0.1)
+    strange = [p for p in strange if parent_of(p) == 0]
     if not strange and len(pids) < 64:
         raise Nothing
     return strange or sorted(pids)
