@@ -120,6 +120,7 @@ static void end(struct talk *t)
 	if (!t->n_gone)
 		mcp_peer_close(t->peer);
 	CHECK_EQ(t->n_gone, 1);
+	json_decref(t->host.schemas); /* which mcp_host_close() would do */
 	json_decref(t->said);
 }
 
