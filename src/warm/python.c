@@ -330,6 +330,8 @@ static bool adopt(const struct spec *spec, const char *program, const char *file
 /* From 3.13 on tracebacks show the lines of what -c gave, which Python keeps for them. */
 static void keep_lines(struct object *code, const char *text)
 {
+	if (self.minor < SHOWS_TEXT_MINOR)
+		return;
 	struct object *lines = py.PyUnicode_FromString(text);
 	struct object *done = py.PyObject_CallFunctionObjArgs(
 		boot_function("keep_lines"), code, lines, (void *)NULL);
@@ -347,8 +349,7 @@ static struct object *run_text(const char *text, struct object *names)
 
 	if (!code)
 		return NULL;
-	if (self.minor >= SHOWS_TEXT_MINOR)
-		keep_lines(code, text);
+	keep_lines(code, text);
 	struct object *done = py.PyEval_EvalCode(code, names, names);
 	py.Py_DecRef(code);
 	return done;
@@ -421,8 +422,10 @@ static int run_given(const char *given, struct object *names, bool *ret_interrup
 {
 	AUTO_FREE char *text = NULL;
 
-	if (streq(given, python_start))
+	if (streq(given, python_start)) {
+		keep_lines(start, python_start);
 		return conclude(py.PyEval_EvalCode(start, names, names), ret_interrupted);
+	}
 	if (asprintf(&text, "%s\n", given) < 0)
 		abort();
 	return conclude(run_text(text, names), ret_interrupted);
