@@ -216,17 +216,6 @@ static struct boxed *take_any_ready(
 	return b ? b : take_waiting(k, &k->ready, root, spec);
 }
 
-int boxes_make(struct keeper *k, const struct root *root, const struct spec *spec, uid_t uid,
-	struct boxed **ret, struct err *err)
-{
-	bool any = uid == BOX_ANY_UID || !k->host.privileged;
-	int r = make_box(k, root, &spec->limits, any ? boxes_choose_uid(k) : uid, ret, err);
-
-	if (r == 0)
-		push(&k->busy, *ret);
-	return r;
-}
-
 int boxes_take(struct keeper *k, const struct root *root, const struct spec *spec, uid_t uid,
 	struct boxed **ret, struct err *err)
 {

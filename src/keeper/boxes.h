@@ -38,10 +38,6 @@ struct boxed {
 int boxes_take(struct keeper *k, const struct root *root, const struct spec *spec, uid_t uid,
 	struct boxed **ret, struct err *err);
 
-/* The same, made now. */
-int boxes_make(struct keeper *k, const struct root *root, const struct spec *spec, uid_t uid,
-	struct boxed **ret, struct err *err);
-
 /* Whether it asks for Python, of which there is a template. */
 bool boxes_is_python(const struct spec *s);
 

@@ -81,10 +81,6 @@ struct ward {
 	struct watch pid;
 	struct watch memory;
 	int fds[CHANNEL_COUNT]; /* duplicates of the client's ends, for coming back */
-	/* Until it runs, if it can be started again in another box: what it is, and the box's ends.
-	 */
-	struct spec *spec;
-	int box_fds[CHANNEL_COUNT];
 
 	uint64_t deadline_ns; /* CLOCK_MONOTONIC; 0 for none */
 	uint64_t started_mono_ns;
@@ -208,11 +204,6 @@ void ward_set_deadline(struct ward *r, uint64_t from_ns, uint64_t ms);
 void ward_shorten_deadline(struct ward *r, uint64_t from_ns, uint64_t ms);
 /* No guest lives any more: tell how it ended, let the box go, keep the result. */
 void ward_finish(struct keeper *k, struct ward *r);
-
-/* Its box is gone. True when it was not begun, and is now in another. */
-bool ward_start_again(struct keeper *k, struct ward *r);
-/* It runs, or will not. */
-void ward_forget_spec(struct ward *r);
 
 /* ward_hear.c */
 void ward_hear_prepare(struct ward *r); /* its watches, none of them started yet */

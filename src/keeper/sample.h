@@ -137,7 +137,7 @@ static inline struct ward *sample_run(struct sample *s, const char *id, enum run
 	r->control.fd = r->pid.fd = r->memory.fd = -1;
 	r->workspace_fd = -1;
 	for (int i = 0; i < CHANNEL_COUNT; i++)
-		r->fds[i] = r->box_fds[i] = -1;
+		r->fds[i] = -1;
 	r->next = s->k.runs;
 	s->k.runs = r;
 	s->k.n_runs++;

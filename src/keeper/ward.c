@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -18,7 +17,6 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
-#include "base/log.h"
 #include "base/str.h"
 #include "box/cgroup.h"
 #include "box/idmap.h"
@@ -33,13 +31,6 @@
 
 /* A guest may run before we have heard so. Until then a cancel is given this long. */
 #define STARTING_GRACE_MS 500
-
-static void spec_freep(struct spec **s)
-{
-	if (*s)
-		spec_fini(*s);
-	free(*s);
-}
 
 struct ward *ward_find(struct keeper *k, const char *id)
 {
@@ -150,7 +141,6 @@ void ward_finish(struct keeper *k, struct ward *r)
 	verdict_reach(r);
 	r->state = RUN_ENDED;
 	r->deadline_ns = 0;
-	ward_forget_spec(r);
 	close_fdp(&r->workspace_fd);
 	workspaces_settle(k, r->workspace, r->limits.workspace_bytes);
 	boxes_retire(k, TAKE(r->boxed));
@@ -196,67 +186,39 @@ static int own_by_guest(const struct ward *r, const struct spec *spec, enum chan
 	return fchown(fd, r->boxed->box.uid, (gid_t)-1) < 0 ? -errno : 0;
 }
 
-static int open_channels(struct ward *r, const struct spec *spec, struct err *err)
-{
-	uint32_t mask = channels_of(spec);
-	int result = 0;
-
-	for (int i = 0; i < CHANNEL_COUNT && result == 0; i++) {
-		if (mask & (1u << i))
-			result = make_channel(spec, (enum channel)i, &r->fds[i], &r->box_fds[i]);
-	}
-	return result < 0 ? err_set(err, result, "make channels: %s", strerror(-result)) : 0;
-}
-
 /* Hand the specification and the box's ends of its channels to init; and last the mount of
  * its workspace, if that is not its own (-1: it is, or comes later). */
 static int send_spec(struct ward *r, const struct spec *spec, int workspace_fd, struct err *err)
 {
-	int fds[CHANNEL_COUNT + 1] = { 0 };
+	uint32_t mask = channels_of(spec);
+	int box_fds[CHANNEL_COUNT + 1] = { 0 };
 	size_t n = 0;
 	struct put out;
 	int result = 0;
 
 	for (int i = 0; i < CHANNEL_COUNT && result == 0; i++) {
-		if (r->box_fds[i] < 0)
+		int box_fd = -1;
+
+		if (!(mask & (1u << i)))
 			continue;
-		fds[n++] = r->box_fds[i];
-		result = own_by_guest(r, spec, (enum channel)i, r->box_fds[i]);
+		result = make_channel(spec, (enum channel)i, &r->fds[i], &box_fd);
+		if (result < 0)
+			break;
+		box_fds[n++] = box_fd;
+		result = own_by_guest(r, spec, (enum channel)i, box_fd);
 	}
+	size_t n_ours = n;
 	if (workspace_fd >= 0)
-		fds[n++] = workspace_fd;
+		box_fds[n++] = workspace_fd;
 	put_init(&out, FRAME_SIZE_MAX);
 	spec_put(spec, &out);
-	put_u32(&out, channels_of(spec));
+	put_u32(&out, mask);
 	if (result == 0)
-		result = frame_send(r->control.fd, MESSAGE_BOX_SPEC, &out, fds, n);
+		result = frame_send(r->control.fd, MESSAGE_BOX_SPEC, &out, box_fds, n);
 	put_fini(&out);
+	for (size_t i = 0; i < n_ours; i++)
+		(void)close(box_fds[i]);
 	return result < 0 ? err_set(err, result, "hand over the run: %s", strerror(-result)) : 0;
-}
-
-void ward_forget_spec(struct ward *r)
-{
-	for (int i = 0; i < CHANNEL_COUNT; i++)
-		close_fdp(&r->box_fds[i]);
-	if (r->spec)
-		spec_fini(r->spec);
-	free(TAKE(r->spec));
-}
-
-/* A box that was there before may die before it begins, with its template for one. What it may
- * have read by then is lost. */
-static bool may_start_again(const struct ward *r, const struct spec *spec)
-{
-	return r->boxed->is_ahead && !spec->tty && !spec->takes_files;
-}
-
-/* Takes what `spec` holds. */
-static void keep_spec(struct ward *r, struct spec *spec)
-{
-	r->spec = xnew(struct spec);
-	*r->spec = *spec;
-	spec->argv = spec->env = spec->globs = NULL;
-	spec->cwd = NULL;
 }
 
 static struct ward *new_run(struct keeper *k, struct peer *p, const struct spec *spec)
@@ -274,7 +236,7 @@ static struct ward *new_run(struct keeper *k, struct peer *p, const struct spec 
 	ward_hear_prepare(r);
 	r->workspace_fd = -1;
 	for (int i = 0; i < CHANNEL_COUNT; i++)
-		r->fds[i] = r->box_fds[i] = -1;
+		r->fds[i] = -1;
 	memcpy(r->result.id, spec->id, sizeof(r->result.id));
 	r->result.created_ns = clock_realtime_ns();
 	r->result.exit_code = -1;
@@ -307,12 +269,15 @@ static int open_workspace(
 	return 0;
 }
 
-/* Give the run to the box that was taken for it. */
-static int enter_box(struct keeper *k, struct ward *r, const struct spec *spec, struct err *err)
+static int start_box(struct keeper *k, struct ward *r, const struct root *root,
+	const struct spec *spec, struct err *err)
 {
+	uid_t uid = r->workspace ? r->workspace->uid : BOX_ANY_UID;
 	AUTO_FD workspace_fd = -1;
-	int result = r->workspace ? open_workspace(k, r, spec, &workspace_fd, err) : 0;
+	int result = boxes_take(k, root, spec, uid, &r->boxed, err);
 
+	if (result == 0 && r->workspace)
+		result = open_workspace(k, r, spec, &workspace_fd, err);
 	if (result < 0)
 		return result;
 	const struct cgroup *cgroup = r->boxed->cgroup;
@@ -323,46 +288,6 @@ static int enter_box(struct keeper *k, struct ward *r, const struct spec *spec, 
 	if (result < 0)
 		return err_set(err, result, "watch the box");
 	return send_spec(r, spec, workspace_fd, err);
-}
-
-static uid_t uid_for(const struct ward *r)
-{
-	return r->workspace ? r->workspace->uid : BOX_ANY_UID;
-}
-
-static int start_box(struct keeper *k, struct ward *r, const struct root *root,
-	const struct spec *spec, struct err *err)
-{
-	int result = boxes_take(k, root, spec, uid_for(r), &r->boxed, err);
-
-	if (result == 0)
-		result = open_channels(r, spec, err);
-	return result < 0 ? result : enter_box(k, r, spec, err);
-}
-
-bool ward_start_again(struct keeper *k, struct ward *r)
-{
-	CLEANUP(spec_freep) struct spec *spec = TAKE(r->spec);
-	struct err err = { 0 };
-	struct root *root = NULL;
-
-	if (!spec || r->state != RUN_STARTING || r->cause != CAUSE_NONE || r->killed ||
-		r->has_failed || k->stopping)
-		return false;
-	watch_stop(k, &r->control);
-	watch_stop(k, &r->pid);
-	watch_stop(k, &r->memory);
-	close_fdp(&r->workspace_fd);
-	int result = images_find_root(k, spec->image, &root, &err);
-	if (result < 0)
-		return false;
-	boxes_retire(k, TAKE(r->boxed));
-	result = boxes_make(k, root, spec, uid_for(r), &r->boxed, &err);
-	if (result == 0)
-		result = enter_box(k, r, spec, &err);
-	log_warn("run=%s: its box died before it began; another: %s", r->id,
-		result < 0 ? err.text : "has it");
-	return result == 0;
 }
 
 /* What is missing of the facets that a run insists on. */
@@ -424,10 +349,6 @@ int ward_start(struct keeper *k, struct peer *p, struct spec *spec, enum reason 
 		ward_tell_started(k, r);
 		ward_drop_duplicates(r);
 	}
-	if (may_start_again(r, spec))
-		keep_spec(r, spec);
-	else
-		ward_forget_spec(r);
 	return 0;
 }
 
@@ -476,7 +397,6 @@ void ward_close(struct keeper *k, struct ward *r)
 	watch_stop(k, &r->pid);
 	watch_stop(k, &r->memory);
 	boxes_retire(k, TAKE(r->boxed));
-	ward_forget_spec(r);
 	close_fdp(&r->workspace_fd);
 	for (int i = 0; i < CHANNEL_COUNT; i++)
 		close_fdp(&r->fds[i]);

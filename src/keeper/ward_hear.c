@@ -38,7 +38,6 @@ static int on_box_running(struct keeper *k, struct ward *r, struct cur *c, int *
 	r->started_mono_ns = plausible_ns(at, 0);
 	r->result.started_ns = clock_realtime_ns() - (clock_monotonic_ns() - r->started_mono_ns);
 	r->state = RUN_RUNNING;
-	ward_forget_spec(r);
 	ward_set_deadline(r, r->started_mono_ns, r->limits.timeout_ms);
 	if (r->cause == CAUSE_CANCEL)
 		ward_shorten_deadline(r, clock_monotonic_ns(), r->limits.grace_ms);
@@ -167,19 +166,13 @@ static int on_box_message(struct keeper *k, struct ward *r, struct frame *f)
 	return -EBADMSG;
 }
 
-static void end(struct keeper *k, struct ward *r)
-{
-	if (!ward_start_again(k, r))
-		ward_finish(k, r);
-}
-
 static void on_init_gone(struct keeper *k, void *owner, uint32_t events)
 {
 	struct ward *r = owner;
 
 	(void)events;
 	if (!r->closed && box_reap(&r->boxed->box))
-		end(k, r);
+		ward_finish(k, r);
 }
 
 /* Init closed its socket, so it is about to be gone: usually it is by now. */
@@ -187,7 +180,7 @@ static void await_end(struct keeper *k, struct ward *r)
 {
 	watch_stop(k, &r->control);
 	if (box_reap(&r->boxed->box))
-		end(k, r);
+		ward_finish(k, r);
 	else if (watch_start(k, &r->pid, r->boxed->box.pid_fd, EPOLLIN) < 0)
 		abort();
 }

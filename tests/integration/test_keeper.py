@@ -795,45 +795,6 @@ def test_one_client_hears_of_a_run(keeper):
     second.about(wire.ACK, run)
 
 
-def stop_those_that_wait(keeper):
-    assert eventually(lambda: len(keeper.boxes()) == 2)
-    waiting = keeper.boxes()
-    for pid in waiting:
-        os.kill(pid, signal.SIGSTOP)
-    return waiting
-
-
-def test_a_box_that_dies_before_its_run_begins_is_replaced(keeper):
-    """It was handed a specification, and did nothing about it."""
-    waiting = stop_those_that_wait(keeper)
-    with keeper.greet() as peer:
-        started = keeper.sh(peer, "read line; echo $line; echo $A >&2; exit 3", lingers=1)
-        os.write(started.channels["stdin"], b"hi\n")
-        os.close(started.channels["stdin"])
-        time.sleep(0.1)  # for the specification to be there
-        for pid in waiting:
-            os.kill(pid, signal.SIGKILL)
-        assert read_all(started.channels["stdout"]) == b"hi\n"
-        result = peer.result()
-        assert (result.reason, result.exit_code) == ("nonzero_exit", 3)
-        peer.about(wire.ACK, started.id)
-    keeper.assert_well()
-
-
-def test_a_run_that_was_canceled_meanwhile_is_not_started_again(keeper):
-    waiting = stop_those_that_wait(keeper)
-    with keeper.greet() as peer:
-        started = keeper.sh(peer, "echo hi", grace_ms=0)
-        peer.about(wire.CANCEL, started.id)
-        result = peer.result()
-        assert result.reason == "canceled_by_user"
-        for pid in waiting:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        assert read_all(started.channels["stdout"]) == b""
-    keeper.assert_well()
-
-
 # --- the end of a keeper
 
 

@@ -2,7 +2,6 @@
 import ctypes
 import os
 import pathlib
-import signal
 import socket
 import struct
 import time
@@ -11,7 +10,7 @@ import pytest
 
 import wire
 from jar import SLOWER, eventually, processes_with
-from test_keeper import Keeper, read_all, stop_those_that_wait
+from test_keeper import Keeper, read_all
 
 
 @pytest.fixture
@@ -359,16 +358,3 @@ def test_many_at_once_and_what_becomes_of_those_whose_workspace_goes(keeper):
         assert [read_all(fd) for fd in outs] == [b"1000\n"] * len(ids)
         for run in ids:
             peer.about(wire.ACK, run)
-
-
-@pytest.mark.once
-def test_a_box_that_dies_before_its_run_is_replaced_with_the_same_workspace(either):
-    waiting = stop_those_that_wait(either)
-    with either.greet() as peer:
-        workspace = make(peer)
-        started = either.sh(peer, "echo hi >f; stat -c %u f; cat f", workspace=workspace)
-        time.sleep(0.1)
-        for pid in waiting:
-            os.kill(pid, signal.SIGKILL)
-        assert read_all(started.channels["stdout"]) == b"1000\nhi\n"
-        assert peer.result().reason == "exit_code_0"
