@@ -349,22 +349,16 @@ static void close_all(struct keeper *k)
 int keeper_serve(const struct keeper_options *options, struct err *err)
 {
 	struct keeper k = {
+		KEEPER_FRESH,
 		.uid = options->uid,
-		.root_fd = -1,
 		.ends_when_idle = options->ends_when_idle,
-		.images_fd = -1,
-		.lock_fd = -1,
 		.deaf_fd = -1,
 		.listen = { .fd = -1, .on_event = on_connect },
 		.signals = { .fd = -1, .on_event = on_signal },
 		.lifeline = { .fd = -1, .on_event = on_lifeline },
-		.host = { .home_ns_fd = -1 },
-		.warm = { .warmth = WARM_BOXES },
-		.ready = { .n_max = STOCK_MIN },
 		.favours_plain = true,
 		.warm_library = options->warm_library,
 		.warm_library_size = options->warm_library_size,
-		.library_fd = -1,
 	};
 
 	/* Started through /proc/self/exe, it would be called "exe". */

@@ -178,6 +178,12 @@ struct keeper {
 	uint8_t *buffer; /* FRAME_SIZE_MAX, for whatever is being received */
 };
 
+/* What each keeper begins with: nothing is open, and boxes are made ahead. */
+#define KEEPER_FRESH                                                                               \
+	.root_fd = -1, .images_fd = -1, .lock_fd = -1, .library_fd = -1,                           \
+	.host = { .home_ns_fd = -1 }, .warm = { .warmth = WARM_BOXES },                            \
+	.ready = { .n_max = STOCK_MIN }
+
 /* peer.c */
 int peer_add(struct keeper *k, int fd, uid_t uid);
 void peer_close(struct keeper *k, struct peer *p);

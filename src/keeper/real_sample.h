@@ -15,16 +15,7 @@ static inline void real_open(struct keeper *k, const char *dir, struct root **re
 	struct spec standard;
 
 	spec_init(&standard);
-	*k = (struct keeper){
-		.root_fd = -1,
-		.images_fd = -1,
-		.lock_fd = -1,
-		.library_fd = -1,
-		.warm = { .warmth = WARM_BOXES },
-		.ready = { .n_max = STOCK_MIN },
-	};
-	k->favourite_limits = standard.limits;
-	k->host.home_ns_fd = -1;
+	*k = (struct keeper){ KEEPER_FRESH, .favourite_limits = standard.limits };
 	if (state_open(k, dir, &err) < 0)
 		child_fail(__FILE__, __LINE__, err.text);
 	if (box_host_init(&k->host, NULL, 0, &err) < 0)

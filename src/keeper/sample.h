@@ -60,16 +60,10 @@ static inline void sample_open(struct sample *s, uid_t uid)
 {
 	*s = (struct sample){
 		.k = {
-			.root_fd = -1,
-			.images_fd = -1,
-			.lock_fd = -1,
-			.library_fd = -1,
-			.warm = { .warmth = WARM_BOXES },
-		.ready = { .n_max = STOCK_MIN },
+			KEEPER_FRESH,
 			.listen = { .fd = -1 },
 			.signals = { .fd = -1 },
 			.lifeline = { .fd = -1 },
-			.host = { .home_ns_fd = -1 },
 			.facets = FACET_ALL & ~FACET_BIT(FACET_LANDLOCK),
 		},
 		.root = { .image = "host", .ns_fd = -1, .rootfs_fd = -1 },
