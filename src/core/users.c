@@ -165,18 +165,16 @@ static void hash_key(const unsigned char *salt, const char *key, unsigned char r
 
 void users_format(struct user *user, const char *key, char ret[USERS_LINE_SIZE])
 {
-	int n;
+	char salt[2 * SALT_SIZE + 1];
+	char hash[2 * HASH_SIZE + 1];
 
 	if (getrandom(user->salt, SALT_SIZE, 0) != (ssize_t)SALT_SIZE)
 		abort();
 	hash_key(user->salt, key, user->hash);
-	n = snprintf(
-		ret, USERS_LINE_SIZE, "%s %s sha256$", user->name, user->admin ? "admin" : "user");
-	for (size_t i = 0; i < SALT_SIZE; i++)
-		n += snprintf(ret + n, USERS_LINE_SIZE - (size_t)n, "%02x", user->salt[i]);
-	n += snprintf(ret + n, USERS_LINE_SIZE - (size_t)n, "$");
-	for (size_t i = 0; i < HASH_SIZE; i++)
-		n += snprintf(ret + n, USERS_LINE_SIZE - (size_t)n, "%02x", user->hash[i]);
+	str_hex(user->salt, SALT_SIZE, salt);
+	str_hex(user->hash, HASH_SIZE, hash);
+	snprintf(ret, USERS_LINE_SIZE, "%s %s sha256$%s$%s", user->name,
+		user->admin ? "admin" : "user", salt, hash);
 }
 
 static bool is_same_file(const struct stat *a, const struct stat *b)
