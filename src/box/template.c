@@ -36,10 +36,11 @@
 static const char *const programs[] = { "/usr/local/bin/python3", "/usr/bin/python3" };
 
 /* The environment that a run has by itself; what the interpreter reads of it at its start is
- * what decides whether a clone is as good as a new one. */
+ * what decides whether a clone is as good as a new one. And what the library is for; a function
+ * that a clone looks up first, each clone would. */
 static char *const environment[] = { (char *)"PATH=/usr/local/bin:/usr/bin:/bin",
 	(char *)"HOME=/workspace", (char *)"LANG=C.UTF-8", (char *)"LD_PRELOAD=/proc/self/fd/4",
-	NULL };
+	(char *)"LD_BIND_NOW=1", NULL };
 
 /* Whom it is in there. Where boxes have users of their own, root: which is a user of the host
  * that is nobody else. A plain user's boxes are himself, as it is, so there is no root: to that

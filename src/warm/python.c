@@ -2,7 +2,7 @@
  * (suit.h); everything else is executed as usual, in the same box.
  *
  * What differs between one run and another, argv, environment, streams, random numbers, is set
- * in the clone by adopt() of python_boot.py. Its end is the expensive part of a short program:
+ * in the clone by adopt.c. Its end is the expensive part of a short program:
  * Python frees every object one by one, and each page that is touched for this has to be copied
  * first. So finish() ends what the guest has made, in Python's order, and leaves the rest to
  * the kernel. */
@@ -11,6 +11,8 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
+#include <link.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -28,112 +30,25 @@
 #include "box/guest.h"
 #include "ipc/spec.h"
 #include "lang/python_start.h"
+#include "warm/adopt.h"
+#include "warm/cpython.h"
 #include "warm/suit.h"
 #include "warm/title.h"
-
-/* Opaque to us; and what Python returns by value where it may fail. */
-struct object;
-struct status {
-	int type;
-	const char *func;
-	const char *message;
-	int exit_code;
-};
-
-struct compiler_flags {
-	int flags;
-	int feature_version;
-};
 
 #define FILE_INPUT       257    /* Py_file_input: a whole program, not one expression */
 #define IGNORE_COOKIE    0x0800 /* PyCF_IGNORE_COOKIE: what -c has is UTF-8 whatever it says */
 #define CONFIG_SIZE      8192   /* many times that of PyConfig in any version */
-#define FLAG_BYTECODE    4      /* sys.flags.dont_write_bytecode */
 #define OPTIMIZE_AS_IS   (-1)   /* as the interpreter was told */
 #define SHOWS_TEXT_MINOR 13     /* 3.13, see keep_lines() */
 
-/* Name, what it returns, what it takes. */
-#define FUNCTIONS(F)                                                                               \
-	F(PyConfig_InitPythonConfig, void, (void *))                                               \
-	F(PyConfig_SetBytesArgv, struct status, (void *, ssize_t, char *const *))                  \
-	F(PyConfig_Clear, void, (void *))                                                          \
-	F(Py_InitializeFromConfig, struct status, (const void *))                                  \
-	F(PyStatus_Exception, int, (struct status))                                                \
-	F(PyDict_New, struct object *, (void))                                                     \
-	F(PyDict_GetItemString, struct object *, (struct object *, const char *))                  \
-	F(PyDict_DelItemString, int, (struct object *, const char *))                              \
-	F(PyImport_AddModule, struct object *, (const char *))                                     \
-	F(PyModule_GetDict, struct object *, (struct object *))                                    \
-	F(PyRun_StringFlags, struct object *,                                                      \
-		(const char *, int, struct object *, struct object *, struct compiler_flags *))    \
-	F(PyRun_FileExFlags, struct object *,                                                      \
-		(FILE *, const char *, int, struct object *, struct object *, int,                 \
-			struct compiler_flags *))                                                  \
-	F(Py_CompileStringExFlags, struct object *,                                                \
-		(const char *, const char *, int, struct compiler_flags *, int))                   \
-	F(PyEval_EvalCode, struct object *, (struct object *, struct object *, struct object *))   \
-	F(PyList_New, struct object *, (ssize_t))                                                  \
-	F(PyList_Append, int, (struct object *, struct object *))                                  \
-	F(PyList_Size, ssize_t, (struct object *))                                                 \
-	F(PyList_GetItem, struct object *, (struct object *, ssize_t))                             \
-	F(PyBytes_FromString, struct object *, (const char *))                                     \
-	F(PyUnicode_FromString, struct object *, (const char *))                                   \
-	F(PyUnicode_AsUTF8, const char *, (struct object *))                                       \
-	F(PyUnicode_DecodeUTF8, struct object *, (const char *, ssize_t, const char *))            \
-	F(PyObject_CallFunctionObjArgs, struct object *, (struct object *, ...))                   \
-	F(PyObject_IsTrue, int, (struct object *))                                                 \
-	F(PyLong_AsLong, long, (struct object *))                                                  \
-	F(PyLong_FromLong, struct object *, (long))                                                \
-	F(PyStructSequence_SetItem, void, (struct object *, ssize_t, struct object *))             \
-	F(PySys_GetObject, struct object *, (const char *))                                        \
-	F(PyErr_Print, void, (void))                                                               \
-	F(PyErr_Clear, void, (void))                                                               \
-	F(PyErr_ExceptionMatches, int, (struct object *))                                          \
-	F(PyErr_Fetch, void, (struct object **, struct object **, struct object **))               \
-	F(PyErr_NormalizeException, void, (struct object **, struct object **, struct object **))  \
-	F(Py_DecRef, void, (struct object *))                                                      \
-	F(Py_MakePendingCalls, int, (void))                                                        \
-	F(PyOS_BeforeFork, void, (void))                                                           \
-	F(PyOS_AfterFork_Parent, void, (void))                                                     \
-	F(PyOS_AfterFork_Child, void, (void))                                                      \
-	F(Py_FinalizeEx, int, (void))
-
-#define DECLARE(name, returns, takes) returns(*name) takes;
-static struct {
-	FUNCTIONS(DECLARE)
-	struct object **PyExc_SystemExit;
-	struct object **PyExc_KeyboardInterrupt;
-} py;
-
-static const struct {
-	const char *name;
-	void *at;
-} symbols[] = {
-#define ROW(name, returns, takes) { #name, &py.name },
-	FUNCTIONS(ROW){ "PyExc_SystemExit", &py.PyExc_SystemExit },
-	{ "PyExc_KeyboardInterrupt", &py.PyExc_KeyboardInterrupt },
-};
-
 /* What this one was started with, and what it was found to be. */
 static struct python self;
-static struct object *boot;  /* the namespace of python_boot.py */
-static struct object *flags; /* sys.flags */
-static struct object *start; /* python_start, compiled */
+static struct object *boot;            /* the namespace of python_boot.py */
+static struct object *start;           /* python_start, compiled */
+static unsigned long long n_libraries; /* that the interpreter itself needs */
 
 extern const char python_boot[];
 extern const size_t python_boot_size;
-
-static int find_symbols(struct err *err)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(symbols); i++) {
-		void *found = dlsym(RTLD_DEFAULT, symbols[i].name);
-
-		if (!found)
-			return err_set(err, -ENOSYS, "this interpreter has no %s", symbols[i].name);
-		memcpy(symbols[i].at, &found, sizeof(found));
-	}
-	return 0;
-}
 
 static int initialize(struct err *err)
 {
@@ -173,15 +88,6 @@ static void append(struct object *list, struct object *word)
 {
 	(void)py.PyList_Append(list, word);
 	py.Py_DecRef(word);
-}
-
-static struct object *bytes_list(char *const *words)
-{
-	struct object *list = py.PyList_New(0);
-
-	for (size_t i = 0; words[i]; i++)
-		append(list, py.PyBytes_FromString(words[i]));
-	return list;
 }
 
 static struct object *split_names(const char *names)
@@ -257,11 +163,44 @@ static int find_version(struct err *err)
 	return 0;
 }
 
+/* Holes are filled: what a clone allocates comes from few pages that it has for itself then, and
+ * not from many that it shares and would have to copy. */
+static void fill_holes(void)
+{
+	char *top = (char *)sbrk(0) - mallinfo2().keepcost;
+
+	for (size_t size = 32 << 10; size >= 24; size -= size > 1032 ? size / 8 : 16) {
+		for (int i = 0; i < 1000 && (char *)malloc(size) < top; i++)
+			;
+	}
+	for (size_t size = 16; size <= 512; size += 16) {
+		for (int i = 0; i < 2000 && ((uintptr_t)py.PyObject_Malloc(size) & 0x3fff) != 0x30;
+			i++)
+			;
+	}
+}
+
+static int count_libraries(struct dl_phdr_info *info, size_t size, void *ret)
+{
+	(void)size;
+	*(unsigned long long *)ret = info->dlpi_adds;
+	return 1; /* each says how many there are in all */
+}
+
+static unsigned long long libraries(void)
+{
+	unsigned long long n = 0;
+
+	(void)dl_iterate_phdr(count_libraries, &n);
+	return n;
+}
+
 int python_load(
 	const char *program, const char *imports, char *notes, size_t notes_size, struct err *err)
 {
-	int r = find_symbols(err);
+	int r = cpython_find(err);
 
+	n_libraries = libraries();
 	if (r == 0)
 		r = find_version(err);
 	if (r == 0 && stat(program, &self.program) < 0)
@@ -276,8 +215,10 @@ int python_load(
 		r = import(imports, notes, notes_size, err);
 	if (r == 0)
 		r = list_imported(err);
-	if (r == 0)
-		flags = py.PySys_GetObject("flags");
+	if (r == 0) {
+		adopt_prepare(boot);
+		fill_holes();
+	}
 	return r;
 }
 
@@ -302,29 +243,6 @@ static void make_absolute(const char *path, char *buf, size_t size)
 		return;
 	}
 	(void)snprintf(buf, size, "%s/%s", here, path);
-}
-
-/* False when that failed, and only a new interpreter can tell why. */
-static bool adopt(const struct spec *spec, const char *program, const char *file)
-{
-	char *const *argv = spec->argv;
-	struct object *path = py.PyBytes_FromString(program);
-	struct object *words = bytes_list(argv);
-	struct object *env = bytes_list(spec->env);
-	struct object *name = py.PyBytes_FromString(file);
-	struct object *done = py.PyObject_CallFunctionObjArgs(
-		boot_function("adopt"), words, env, path, name, (void *)NULL);
-	const char *no_bytecode = guest_find_variable(spec, "PYTHONDONTWRITEBYTECODE");
-	if (no_bytecode && *no_bytecode)
-		py.PyStructSequence_SetItem(flags, FLAG_BYTECODE, py.PyLong_FromLong(1));
-	py.Py_DecRef(path);
-	py.Py_DecRef(words);
-	py.Py_DecRef(env);
-	py.Py_DecRef(name);
-	if (!done)
-		return false;
-	py.Py_DecRef(done);
-	return true;
 }
 
 /* From 3.13 on tracebacks show the lines of what -c gave, which Python keeps for them. */
@@ -400,6 +318,15 @@ static void forget_file(struct object *names)
 		py.PyErr_Clear();
 }
 
+/* With what was asked to be done at the end of the process, which only libraries do. */
+static _Noreturn void leave(int code)
+{
+	if (libraries() > n_libraries)
+		exit(code);
+	(void)fflush(NULL);
+	_exit(code);
+}
+
 static _Noreturn void end(int code, bool interrupted)
 {
 	struct object *done =
@@ -414,20 +341,21 @@ static _Noreturn void end(int code, bool interrupted)
 		(void)kill(getpid(), SIGINT);
 		code = 128 + SIGINT;
 	}
-	exit(code);
+	leave(code);
 }
 
 /* The exit code of the program that -c gave, which Python ends with a line break. */
 static int run_given(const char *given, struct object *names, bool *ret_interrupted)
 {
-	AUTO_FREE char *text = NULL;
+	size_t size = strlen(given);
+	AUTO_FREE char *text = xcalloc(1, size + 2);
 
 	if (streq(given, python_start)) {
 		keep_lines(start, python_start);
 		return conclude(py.PyEval_EvalCode(start, names, names), ret_interrupted);
 	}
-	if (asprintf(&text, "%s\n", given) < 0)
-		abort();
+	memcpy(text, given, size);
+	text[size] = '\n';
 	return conclude(run_text(text, names), ret_interrupted);
 }
 
@@ -448,7 +376,7 @@ static _Noreturn void be_guest(const struct spec *spec, const char *program)
 	environ = spec->env;
 	if (is_file)
 		make_absolute(spec->argv[1], file, sizeof(file));
-	if (!adopt(spec, program, file)) {
+	if (!adopt_spec(spec, program, file)) {
 		guest_reset_signals();
 		(void)execve(program, spec->argv, spec->env);
 		_exit(127);

@@ -12,8 +12,10 @@ import gc
 import io
 import _weakref as weakref
 
+_QUIET = {dict, list, set, frozenset, tuple, type(sys), type(len), type(lambda: 0)}
 _unbuffered = None
 _held = []
+_witness = None
 
 
 def _stream(fd, mode, old):
@@ -42,6 +44,8 @@ def prepare(imports):
         del sys.modules[name]
     _held.extend(module for name, module in sys.modules.items() if name != "__main__")
     _held.extend((sys.stdin, sys.stdout, sys.stderr))
+    compile("", "<string>", "exec")  # the first one makes more than a hundred types
+    posix.environ.clear()
     # Nothing of this is ever freed in a clone: so that no page of it is written, and copied, to
     # find out that it need not be.
     gc.collect()
@@ -59,48 +63,26 @@ def imported():
     return sorted({name.partition(".")[0] for name in sys.modules} - _new)
 
 
-def _is_set(env, name):
-    return bool(env.get(name))
-
-
-def adopt(argv, env, executable, file):
-    """Be what was asked for: its arguments, its environment, its chances."""
-    variables = {}
-    for line in env:
-        name, _, value = line.partition(b"=")
-        variables.setdefault(name, value)
-    posix.environ.clear()
-    posix.environ.update(variables)
-    os.environ._data.clear()
-    os.environ._data.update(variables)
-    words = [os.fsdecode(word) for word in argv]
-    sys.orig_argv = words
-    sys.executable = sys._base_executable = os.fsdecode(executable)
-    if words[1] == "-c":
-        sys.argv = ["-c"] + words[3:]
-        sys.path.insert(0, "")
-    else:
-        sys.argv = words[1:]
-        sys.path.insert(0, os.path.dirname(os.path.realpath(words[1])))
-        _become_file(os.fsdecode(file))
-    if _is_set(variables, b"PYTHONDONTWRITEBYTECODE"):
-        sys.dont_write_bytecode = True
-    if _is_set(variables, b"PYTHONUNBUFFERED"):
-        sys.stdin, sys.stdout, sys.stderr = _unbuffered
-        sys.__stdin__, sys.__stdout__, sys.__stderr__ = _unbuffered
-    _reseed()
-
-
-def _become_file(path):
+def adopt_file(path, file):
+    """Be what runs this file, which has this name in tracebacks."""
+    sys.path.insert(0, os.path.dirname(os.path.realpath(path)))
     from _frozen_importlib_external import SourceFileLoader
     main = sys.modules["__main__"].__dict__
-    main["__file__"] = path
+    main["__file__"] = file
     main["__cached__"] = None
-    main["__loader__"] = SourceFileLoader("__main__", path)
+    main["__loader__"] = SourceFileLoader("__main__", file)
 
 
-def _reseed():
+def unbuffer():
+    """Streams as PYTHONUNBUFFERED asks for them."""
+    sys.stdin, sys.stdout, sys.stderr = _unbuffered
+    sys.__stdin__, sys.__stdout__, sys.__stderr__ = _unbuffered
+
+
+def reseed():
     """What draws random numbers and does not notice a fork by itself."""
+    global _witness
+    _witness = []  # see _is_quiet()
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed()
@@ -150,8 +132,30 @@ def finish():
     atexit._run_exitfuncs()
     if threading is not None and threading.active_count() > 1 or not _flush():
         return False
-    _clear()
+    if _is_quiet():
+        _restore_streams()
+    else:
+        _clear()
     return _flush()
+
+
+def _is_quiet():
+    """Is there nothing of the guest whose end could be noticed? Few things at all, none of them
+    with a class of the guest's, a file, a weak reference or a generator. Who has frozen what is
+    his has frozen our witness, too."""
+    if gc.get_count()[1:] != (0, 0):
+        return False
+    seen = False
+    for it in gc.get_objects():
+        if type(it) not in _QUIET:
+            return False
+        seen = seen or it is _witness
+    return seen
+
+
+def _restore_streams():
+    for name in ("stdin", "stdout", "stderr"):
+        setattr(sys, name, getattr(sys, f"__{name}__", None))
 
 
 def _clear():
@@ -160,7 +164,7 @@ def _clear():
                  "__interactivehook__"):
         if hasattr(sys, name):
             setattr(sys, name, None)
-    sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__
+    _restore_streams()
     guests = [_ref(module) for name, module in sys.modules.items()
               if name not in _before or name == "__main__"]
     sys.modules.clear()

@@ -146,6 +146,7 @@ int template_main(const char *program)
 	(void)fcntl(TEMPLATE_CONTROL_FD, F_SETFD, FD_CLOEXEC);
 	(void)close(TEMPLATE_LIBRARY_FD);
 	(void)unsetenv("LD_PRELOAD");
+	(void)unsetenv("LD_BIND_NOW");
 	title_prepare();
 	host.home_ns_fd = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
 	host.clone_guest = python_start_guest;

@@ -1,0 +1,31 @@
+#include "warm/cpython.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+
+struct cpython py;
+
+static const struct {
+	const char *name;
+	void *at;
+} symbols[] = {
+#define ROW(name, returns, takes) { #name, &py.name },
+	CPYTHON_FUNCTIONS(ROW){ "PyExc_SystemExit", &py.PyExc_SystemExit },
+	{ "PyExc_KeyboardInterrupt", &py.PyExc_KeyboardInterrupt },
+};
+
+int cpython_find(struct err *err)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(symbols); i++) {
+		void *found = dlsym(RTLD_DEFAULT, symbols[i].name);
+
+		if (!found)
+			return err_set(err, -ENOSYS, "this interpreter has no %s", symbols[i].name);
+		memcpy(symbols[i].at, &found, sizeof(found));
+	}
+	return 0;
+}
