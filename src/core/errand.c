@@ -125,7 +125,6 @@ static void on_started(void *ctx, int fds[CHANNEL_COUNT])
 {
 	struct errand *e = ctx;
 
-	e->service->runtime->close_stdin(e->job);
 	if (fds[CHANNEL_FILES] >= 0) {
 		e->is_fed = false;
 		feeder_start(e->service->loop, take_fd(&fds[CHANNEL_FILES]), feed, on_fed, e);
@@ -207,6 +206,7 @@ static void fill_spec(const struct errand *e, struct spec *spec)
 	if (e->plan.listing)
 		spec->deed = DEED_LIST;
 	spec->lists = spec->deed == DEED_LIST;
+	spec->deaf = true;
 	spec->argv = xcalloc(1, sizeof(*spec->argv));
 	spec->env = xcalloc(1, sizeof(*spec->env));
 	spec->globs = xcalloc(2, sizeof(*spec->globs));

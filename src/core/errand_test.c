@@ -62,7 +62,7 @@ TEST(files_go_in)
 	CHECK(j->takes_files && j->clears && !j->captures);
 	CHECK_STR(j->workspace, session->workspace);
 	job_started(j);
-	CHECK(j->stdin_is_closed);
+	CHECK(j->deaf);
 	CHECK_EQ(read(j->ends[CHANNEL_FILES], buf, sizeof(buf)), 6);
 	CHECK_STR(buf, "stream");
 	sample_settle(&m);

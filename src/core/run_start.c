@@ -102,6 +102,7 @@ static void fill_spec(const struct run *run, struct spec *spec)
 	spec->lingers = true;
 	spec->lists = run->lists;
 	spec->talks = run->kernel != NULL;
+	spec->deaf = !run->kernel && !run->request.interactive && !run->request.input;
 	if (run->session)
 		memcpy(spec->workspace, run->session->workspace, sizeof(spec->workspace));
 }
@@ -245,7 +246,8 @@ static void on_started(void *ctx, int fds[CHANNEL_COUNT])
 		run_input_open(run, take_fd(&fds[CHANNEL_STDIN]));
 	} else if (run->request.input && !run->is_adopted) {
 		run_input_give(run, take_fd(&fds[CHANNEL_STDIN]));
-	} else { /* how much of it a predecessor gave is not known: the rest is lost */
+	} else if (fds[CHANNEL_STDIN] >= 0) {
+		/* How much of it a predecessor gave is not known: the rest is lost. */
 		close_fdp(&fds[CHANNEL_STDIN]);
 		run->service->runtime->close_stdin(run->job);
 	}

@@ -21,7 +21,7 @@ TEST(a_run_goes_through_its_phases_to_a_stored_end)
 	CHECK_STR(j->argv, "true");
 	CHECK_STR(run->row.phase, "starting");
 	job_started(j);
-	CHECK(j->stdin_is_closed); /* nobody will type */
+	CHECK(j->deaf); /* nobody will type */
 	job_running(j);
 	CHECK_STR(run->row.phase, "running");
 	CHECK(run->row.started_at != NULL);

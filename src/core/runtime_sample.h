@@ -31,7 +31,7 @@ struct job {
 	pid_t pid; /* of a real process that a test has put behind its channels; 0 for none */
 	/* of its specification */
 	enum deed deed;
-	bool takes_files, captures, clears, lists, talks;
+	bool takes_files, captures, clears, lists, talks, deaf;
 	uint64_t timeout_ms;
 	char workspace[WORKSPACE_ID_SIZE + 1];
 	char *argv;              /* joined by blanks */
@@ -143,6 +143,7 @@ static inline int sample_rt_start(struct runtime_host *h, const struct spec *spe
 	j->clears = spec->clears;
 	j->lists = spec->lists;
 	j->talks = spec->talks;
+	j->deaf = spec->deaf;
 	j->timeout_ms = spec->limits.timeout_ms;
 	memcpy(j->workspace, spec->workspace, sizeof(j->workspace));
 	j->argv = sample_join(spec->argv);
@@ -299,7 +300,8 @@ static inline void job_started(struct job *j)
 	for (int i = 0; i < CHANNEL_COUNT; i++)
 		fds[i] = -1;
 	if (j->deed == DEED_EXECUTE) {
-		sample_open_channel(j, fds, CHANNEL_STDIN);
+		if (!j->deaf)
+			sample_open_channel(j, fds, CHANNEL_STDIN);
 		sample_open_channel(j, fds, CHANNEL_STDOUT);
 		sample_open_channel(j, fds, CHANNEL_STDERR);
 	}

@@ -199,6 +199,7 @@ void spec_put(const struct spec *s, struct put *p)
 	put_u8(p, s->clears);
 	put_u8(p, s->lists);
 	put_u8(p, s->talks);
+	put_u8(p, s->deaf);
 }
 
 /* A bool travels as 0 or 1 and as nothing else. */
@@ -242,6 +243,7 @@ void spec_get(struct spec *s, struct cur *c)
 	s->clears = get_bool(c);
 	s->lists = get_bool(c);
 	s->talks = get_bool(c);
+	s->deaf = get_bool(c);
 }
 
 static int check_env(char *const *env, struct err *err)
@@ -312,6 +314,8 @@ static int check_deed(const struct spec *s, struct err *err)
 		return err_set(err, -EINVAL, "a command where only files are wanted");
 	if (s->talks && (!executes || s->tty))
 		return err_set(err, -EINVAL, "a socket for what has no stdin");
+	if (s->deaf && (s->talks || s->tty))
+		return err_set(err, -EINVAL, "no stdin where it is a socket or a terminal");
 	if (executes && s->clears)
 		return err_set(err, -EINVAL, "a command where the workspace is to be cleared");
 	if (s->deed == DEED_FETCH && (s->takes_files || s->clears || !is_one_path(s->globs)))

@@ -102,6 +102,7 @@ struct spec {
 	bool clears; /* DEED_FILES: what was in the workspace goes, once all files are there */
 	bool lists;  /* says what is in the workspace, after the guest ended */
 	bool talks;  /* its stdin is a socket, on which it can answer */
+	bool deaf;   /* its stdin is empty; the client has no end of it */
 };
 
 /* Defaults for everything but id, argv and env. */

@@ -207,6 +207,8 @@ static int send_spec(struct ward *r, const struct spec *spec, int workspace_fd, 
 		box_fds[n++] = box_fd;
 		result = own_by_guest(r, spec, (enum channel)i, box_fd);
 	}
+	if (spec->deaf)
+		close_fdp(&r->fds[CHANNEL_STDIN]);
 	size_t n_ours = n;
 	if (workspace_fd >= 0)
 		box_fds[n++] = workspace_fd;

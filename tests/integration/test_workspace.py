@@ -242,6 +242,19 @@ def test_a_run_that_talks_has_a_socket_for_stdin(keeper):
         peer.about(wire.ACK, run)
 
 
+def test_a_run_that_is_deaf_has_an_empty_stdin(keeper):
+    """From its start on, also while its client is gone."""
+    peer = keeper.greet()
+    run = keeper.sh(peer, "wc -c; sleep 0.2; wc -c", deaf=1, lingers=1).id
+    peer.close()
+    with keeper.greet() as peer:
+        started = peer.attach(run)
+        assert "stdin" not in started.channels
+        assert read_all(started.channels["stdout"]) == b"0\n0\n"
+        assert peer.result().reason == "exit_code_0"
+        peer.about(wire.ACK, run)
+
+
 def test_its_size_is_a_limit(keeper):
     with keeper.greet() as peer:
         workspace = make(peer)
@@ -258,7 +271,8 @@ def test_its_size_is_a_limit(keeper):
     ({"deed": 2, "globs": ("a", "b")}, "more than one file"),
     ({"deed": 2, "globs": ("a",), "takes_files": 1}, "more than one file"),
     ({"deed": 3, "lists": 1, "globs": ("a",)}, "only their names"),
-    ({"deed": 3}, "or none"), ({"deed": 3, "lists": 1, "talks": 1}, "no stdin")])
+    ({"deed": 3}, "or none"), ({"deed": 3, "lists": 1, "talks": 1}, "no stdin"),
+    ({"talks": 1, "deaf": 1}, "no stdin"), ({"tty": 1, "deaf": 1}, "no stdin")])
 def test_nonsense_is_refused(keeper, options, words):
     with keeper.greet() as peer:
         argv = () if options.get("deed") in (2, 3) else ("true",)
