@@ -15,6 +15,7 @@
 #include "core/audit.h"
 #include "core/collector.h"
 #include "core/identity.h"
+#include "core/journal.h"
 #include "core/lister.h"
 #include "core/metrics.h"
 #include "core/problem.h"
@@ -57,7 +58,7 @@ struct run *run_new(struct service *s)
 	struct run *run = xnew(struct run);
 
 	run->service = s;
-	run->dir_fd = run->out_fd = run->err_fd = run->input.fd = -1;
+	run->dir_fd = run->out_fd = run->err_fd = run->input.fd = run->place = -1;
 	run->accepted_ns = clock_monotonic_ns();
 	return run;
 }
@@ -337,6 +338,8 @@ void run_free(struct run *run)
 		return;
 	if (run->held)
 		run_forget_held(run);
+	if (run->is_stored && run->place >= 0)
+		journal_remove(run->service->journal, run->place);
 	unlink_run(run);
 	queue_remove(&run->service->queue, &run->waiting);
 	run_stop_linger(run);

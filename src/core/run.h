@@ -67,6 +67,7 @@ struct run {
 
 	int dir_fd;
 	bool is_fresh; /* its directory has not got its place yet */
+	int place;     /* in the journal; negative: none */
 	struct stream *stream;
 	struct job *job;
 	int out_fd, err_fd; /* not yet given to the stream */

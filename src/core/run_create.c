@@ -12,6 +12,7 @@
 #include "core/audit.h"
 #include "core/claim.h"
 #include "core/identity.h"
+#include "core/journal.h"
 #include "core/metrics.h"
 #include "core/problem.h"
 #include "core/quota.h"
@@ -204,16 +205,19 @@ static void store_new(struct creation *c)
 
 /* --- together with its end --- */
 
-/* With others under way, a short run that is waited for is stored once, when it is over, instead
- * of twice, or three times where it waits for its turn: that is most of the work. Nobody knows
- * of it before that, and should we die, it never was; who sends a key cares about that. */
+/* A short run that is waited for is stored once, when it is over, instead of twice, or three times
+ * where it waits for its turn: that is most of the work. Nobody knows of it before that, and
+ * should we die, it never was; who sends a key cares about that. Without a journal its answer
+ * waits for the store: so one that is alone is stored meanwhile, and then its end. */
 static bool may_hold(const struct creation *c)
 {
 	const struct run *run = c->run;
 
+	bool is_alone = !run->service->journal && run->service->queue.n_active <= 1;
+
 	return c->waits && !c->claim && !run->session && run->n_files == 0 &&
 	       json_array_size(run->request.capture_patterns) == 0 &&
-	       (run->waiting.user || (run->job && run->service->queue.n_active > 1));
+	       (run->waiting.user || (run->job && !is_alone));
 }
 
 static void on_held_for_long(uv_timer_t *timer)
@@ -245,6 +249,23 @@ void run_store_held(struct run *run)
 	store_new(take_held(run));
 }
 
+/* Whoever waits for it hears of it as soon as a successor of ours would know it. */
+static bool answer_at_once(struct creation *c)
+{
+	struct run *run = c->run;
+	struct problem none = { 0 };
+
+	if (!run->service->journal)
+		return false;
+	run->place = journal_add(run->service->journal, &run->row);
+	if (run->place < 0)
+		return false;
+	c->done(c->ctx, run, &none);
+	free_creation(c);
+	run_tell_waiters(run);
+	return true;
+}
+
 static void on_whole_stored(void *ctx, int r)
 {
 	struct creation *c = ctx;
@@ -265,14 +286,19 @@ static void on_whole_stored(void *ctx, int r)
 void run_store_whole(struct run *run)
 {
 	struct creation *c = take_held(run);
+	bool is_answered = answer_at_once(c);
 	struct store_batch *b = store_batch_new(run->service->store);
 
 	store_batch_insert(b, &run_table, &run->row);
 	quota_count_run(b, run->row.user_id, (uint64_t)run->row.created_ns);
 	quota_count_end(b, &run->row);
-	run->n_work++;
 	run->is_stored = true;
 	run->service->n_pending++;
+	if (is_answered) {
+		store_commit_patiently(b, run_on_end_stored, run);
+		return;
+	}
+	run->n_work++;
 	/* Where others wait for their turn, whoever hears of it sooner would only wait longer. */
 	if (run->service->queue.n_waiting > 0)
 		store_commit_patiently(b, on_whole_stored, c);

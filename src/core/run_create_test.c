@@ -1,3 +1,4 @@
+#include "core/journal.h"
 #include "core/run.h"
 #include "core/service_sample.h"
 
@@ -284,18 +285,42 @@ TEST(one_that_printed_much_is_stored_before_its_end)
 	sample_remove(&m);
 }
 
-TEST(one_with_a_key_and_one_alone_are_stored_at_once)
+/* The store has it later, and the journal not any longer then. */
+TEST(who_waits_is_answered_when_the_journal_has_it)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct sample_answer a;
+	char id[UUID_SIZE + 1];
+	CLEANUP(free_row) struct run_row noted = { 0 };
+	CLEANUP(free_row) struct run_row row = { 0 };
+
+	sample_wish(&m, &a, "alice", SAMPLE_BODY, &(struct run_wish){ .waits = true });
+	SAMPLE_UNTIL(&m, sample_host.n_jobs == 1);
+	memcpy(id, m.service->runs->row.id, sizeof(id));
+	job_started(sample_job(0));
+	job_running(sample_job(0));
+	job_writes(sample_job(0), CHANNEL_STDOUT, "text");
+	job_ends(sample_job(0), REASON_EXIT_CODE_0, 0);
+	SAMPLE_UNTIL(&m, a.n == 1);
+	CHECK_EQ(journal_next(m.service->journal, 0, &noted), 0);
+	CHECK_STR(noted.id, id);
+	CHECK_STR(noted.phase, "completed");
+	CHECK(noted.request == NULL && noted.frames != NULL);
+	await_completed(&m, id, &row);
+	SAMPLE_UNTIL(&m, m.service->n_runs == 0);
+	CHECK(sample_job(0)->is_released);
+	CHECK_EQ(journal_next(m.service->journal, 0, &noted), -ENOENT);
+	sample_remove(&m);
+}
+
+TEST(one_with_a_key_is_stored_at_once)
 {
 	SAMPLE(m);
 	sample_open(&m);
 	struct sample_answer a, b;
 	char id[UUID_SIZE + 1];
 
-	sample_wish(&m, &b, "alice", SAMPLE_BODY, &(struct run_wish){ .waits = true });
-	CHECK(m.service->runs->held == NULL);
-	SAMPLE_UNTIL(&m, b.n == 1);
-	job_ends(sample_job(0), REASON_EXIT_CODE_0, 0);
-	SAMPLE_UNTIL(&m, m.service->n_runs == 0);
 	sample_wish(&m, &b, "alice", SAMPLE_BODY, &(struct run_wish){ .waits = true });
 	sample_wish(&m, &a, "alice", SAMPLE_BODY,
 		&(struct run_wish){ .idempotency_key = "k", .waits = true });
@@ -349,9 +374,26 @@ TEST(one_that_is_held_back_when_the_service_ends_leaves_nothing)
 	CHECK_STR(a.code, "shutting_down");
 }
 
-static void end_two_with_fault(int n)
+/* Without a journal, so that its answer waits for the store anyway. */
+TEST(one_that_is_alone_is_stored_at_once_if_all_is_to_be_durable)
 {
 	SAMPLE(m);
+	m.settings.store_sync_full = true;
+	sample_open(&m);
+	struct sample_answer a;
+
+	CHECK(m.service->journal == NULL);
+	sample_wish(&m, &a, "alice", SAMPLE_BODY, &(struct run_wish){ .waits = true });
+	CHECK(m.service->runs->held == NULL);
+	SAMPLE_UNTIL(&m, a.n == 1);
+	CHECK(is_stored(&m, a.id));
+	sample_remove(&m);
+}
+
+static void end_two_with_fault(int n, bool has_journal)
+{
+	SAMPLE(m);
+	m.settings.store_sync_full = !has_journal;
 	(void)snprintf(m.store, sizeof(m.store), "fault:%d:memory:", n);
 	sample_open(&m);
 	struct sample_answer a, b;
@@ -363,7 +405,7 @@ static void end_two_with_fault(int n)
 		job_ends(sample_job(i), REASON_EXIT_CODE_0, 0);
 	}
 	SAMPLE_UNTIL(&m, a.n == 1 && b.n == 1 && m.service->n_runs == 0);
-	CHECK(a.status == 0 || a.status == 503);
+	CHECK(a.status == 0 || (a.status == 503 && !has_journal));
 	CHECK_EQ(m.service->queue.n_active, 0);
 	CHECK_EQ(m.service->n_pending, 0);
 	sample_remove(&m);
@@ -373,7 +415,14 @@ static void end_two_with_fault(int n)
 TEST(one_that_can_not_be_stored_with_its_end_is_refused)
 {
 	for (int n = 3; n < 8; n++)
-		end_two_with_fault(n);
+		end_two_with_fault(n, false);
+}
+
+/* ... unless the journal has it: it was answered for, and is stored later. */
+TEST(one_that_can_not_be_stored_at_once_is_stored_later)
+{
+	for (int n = 3; n < 8; n++)
+		end_two_with_fault(n, true);
 }
 
 /* One that is waited for, while there is room for no more than another. */
@@ -488,7 +537,9 @@ TESTS(UNIT(a_short_run_that_is_waited_for_is_stored_with_its_end),
 	UNIT(who_ends_with_his_turn_leaves_it_to_the_next),
 	UNIT(one_that_lasts_is_stored_before_its_end),
 	UNIT(one_that_printed_much_is_stored_before_its_end),
-	UNIT(one_with_a_key_and_one_alone_are_stored_at_once),
+	UNIT(who_waits_is_answered_when_the_journal_has_it), UNIT(one_with_a_key_is_stored_at_once),
+	UNIT(one_that_is_alone_is_stored_at_once_if_all_is_to_be_durable),
+	UNIT(one_that_can_not_be_stored_at_once_is_stored_later),
 	UNIT(one_that_is_held_back_is_in_no_list_of_the_living), UNIT(one_that_lasts_is_shown),
 	UNIT(one_that_is_held_back_when_the_service_ends_leaves_nothing),
 	UNIT(one_that_can_not_be_stored_with_its_end_is_refused),

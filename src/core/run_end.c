@@ -397,7 +397,7 @@ static void count_end(struct run *run)
 	audit_run(run->service->audit, event, row, run->usage, NULL);
 }
 
-static void tell_waiters(struct run *run)
+void run_tell_waiters(struct run *run)
 {
 	while (run->waiters) {
 		struct run_waiter *w = run->waiters;
@@ -411,7 +411,7 @@ static void release(struct run *run)
 {
 	struct service *s = run->service;
 
-	tell_waiters(run); /* who may read its output */
+	run_tell_waiters(run); /* who may read its output */
 	if (run->is_abandoned)
 		run_dir_drop(s, run->row.id);
 	else if (run->is_fresh && run->is_stored)
@@ -449,7 +449,8 @@ static void on_try_again(uv_timer_t *timer)
 static void fail_to_store(struct run *run, int r)
 {
 	(void)log_error(r, "cannot store the end of run %s: %s", run->row.id, strerror(-r));
-	keep_files(run);
+	if (run->place < 0)
+		keep_files(run);
 }
 
 void run_end_stored(struct run *run, int r)
@@ -469,7 +470,7 @@ void run_end_stored(struct run *run, int r)
 	release(run);
 }
 
-static void on_end_stored(void *ctx, int r)
+void run_on_end_stored(void *ctx, int r)
 {
 	struct run *run = ctx;
 
@@ -486,9 +487,9 @@ static void store_end(struct run *run)
 	run->service->n_pending++;
 	run->is_stored = true;
 	if (is_awaited(run))
-		store_commit(b, on_end_stored, run);
+		store_commit(b, run_on_end_stored, run);
 	else
-		store_commit_patiently(b, on_end_stored, run);
+		store_commit_patiently(b, run_on_end_stored, run);
 }
 
 static void settle(struct run *run, const struct artifact_summary *artifacts)
@@ -513,7 +514,7 @@ static void settle(struct run *run, const struct artifact_summary *artifacts)
 	} else {
 		store_end(run);
 		if (!is_awaited(run)) {
-			tell_waiters(run);
+			run_tell_waiters(run);
 			leave_session(run);
 		}
 	}

@@ -37,6 +37,9 @@ int run_check_spec(struct run *run, struct problem *problem);
 extern const struct job_events run_job_events;
 
 /* run_end.c */
+void run_tell_waiters(struct run *run);
+/* The store has its end, or can not take it. */
+void run_on_end_stored(void *ctx, int r);
 void run_on_drained(void *ctx);
 void run_on_stream_failed(void *ctx, int r);
 void run_on_capped(void *ctx);

@@ -29,9 +29,11 @@
 #include "core/claim.h"
 #include "core/errand.h"
 #include "core/feeder.h"
+#include "core/journal.h"
 #include "core/kernel.h"
 #include "core/metrics.h"
 #include "core/problem.h"
+#include "core/replay.h"
 #include "core/run.h"
 #include "core/run_dir.h"
 #include "core/session.h"
@@ -287,13 +289,22 @@ static void on_sessions(void *ctx, int r, const void *rows, size_t n, uint64_t t
 	store_list(s->store, &q, on_runs, s);
 }
 
-static void recover(struct service *s)
+static void on_replayed(struct service *s, int r)
 {
 	struct query q = { .table = &session_table };
 
-	s->next_recovery_ns = 0;
+	if (r < 0) {
+		recover_later(s, r);
+		return;
+	}
 	s->n_pending++;
 	store_list(s->store, &q, on_sessions, s);
+}
+
+static void recover(struct service *s)
+{
+	s->next_recovery_ns = 0;
+	replay_start(s, on_replayed);
 }
 
 /* --- opening and closing --- */
@@ -343,6 +354,12 @@ static int open_store(struct service *s, const char *instead, struct err *err)
 	return store_open(s->loop, instead ? instead : url, c->store_sync_full, &s->store, err);
 }
 
+/* With full durability nothing is said before the store has it. */
+static int open_journal(struct service *s, struct err *err)
+{
+	return s->settings->store_sync_full ? 0 : journal_open(s->data_fd, &s->journal, err);
+}
+
 static int open_audit(struct service *s, struct err *err)
 {
 	const struct settings *c = s->settings;
@@ -385,6 +402,8 @@ int service_open(const struct service_options *options, struct service **ret, st
 		r = clear_tmp(s, err);
 	if (r == 0)
 		r = open_store(s, options->store, err);
+	if (r == 0)
+		r = open_journal(s, err);
 	if (r == 0)
 		r = open_audit(s, err);
 	if (r < 0) {
@@ -449,6 +468,7 @@ void service_close(struct service *s)
 	while (s->sessions)
 		session_free(s->sessions);
 	run_dir_fini(s);
+	journal_free(s->journal);
 	claim_free_all(s);
 	queue_fini(&s->queue);
 	metrics_free(s->metrics);

@@ -49,7 +49,8 @@ struct service {
 	bool is_closing; /* nothing new is begun, not even what a run still lacks */
 	struct queue queue;
 	struct run_dir_spares spares;
-	struct run *runs; /* those that are not over and stored yet */
+	struct journal *journal; /* NULL: whoever waits, waits for the store */
+	struct run *runs;        /* those that are not over and stored yet */
 	size_t n_runs;
 	struct session *sessions;
 	size_t n_sessions;

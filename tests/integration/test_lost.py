@@ -441,6 +441,49 @@ def parent_of(pid):
     return None
 
 
+def ask_and_wait(server, answered, number, stop):
+    """Run after run, each waited for; what was answered is what must be kept."""
+    while not stop.is_set():
+        word = f"{number}-{len(answered)}"
+        body = {"base_image": "host", "command": ["sh", "-c", f"echo {word}; exit 3"]}
+        with contextlib.suppress(*NOBODY):
+            done = httpx.post(f"{server.url}{BASE}/runs?wait=20", json=body, timeout=20 * SLOWER,
+                              headers={"X-API-KEY": server.key}, **PLAIN)
+            if done.status_code == 200 and done.json()["phase"] in OVER:
+                assert done.json()["stdout"] == word + "\n"
+                answered.append(done.json())
+
+
+def test_who_was_answered_is_not_forgotten(make_server):
+    """A short run is answered for before the store has it. The server is killed in that moment,
+    or any other, and the next one knows it, with its end and all it printed."""
+    rng = random.Random(SEED)
+    print(f"seed {SEED}")
+    server = make_server()
+    stop, answers = threading.Event(), [[] for _ in range(3)]
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        asking = [pool.submit(ask_and_wait, server, answered, number, stop)
+                  for number, answered in enumerate(answers)]
+        try:
+            for _ in range(12):
+                kill_and_restart(server, rng)
+        finally:
+            stop.set()
+        for one in asking:
+            one.result()
+    server.kill()
+    server.start()
+    assert len(sum(answers, [])) > 12
+    for told in sum(answers, []):
+        run = server.get(f"/runs/{told['id']}").json()
+        assert {name: run[name] for name in ("phase", "reason_code", "exit_code", "finished_at")} \
+            == {name: told[name] for name in ("phase", "reason_code", "exit_code", "finished_at")}
+        assert run["exit_code"] == 3
+        frames = asyncio.run(replay(server, told["id"]))
+        assert text_of(frames, "stdout") == told["stdout"]
+        assert [f["event"] for f in frames if f["type"] == "event"] == ["start", "end"]
+
+
 def kill_keeper(server):
     os.kill(eventually(lambda: keeper_of(server)), signal.SIGKILL)
 
