@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "core/metrics.h"
 #include "core/problem.h"
+#include "core/run.h"
 #include "core/service.h"
 #include "store/record.h"
 
@@ -70,6 +71,7 @@ void admin_list(struct exchange *x, const struct filters_table *table, admin_row
 	*l = (struct admin_listing){ x, page, table->table->row_size, row_json };
 	f.query.limit = page.limit;
 	f.query.offset = page.offset;
+	run_store_noted(api_of(x)->service);
 	store_list(api_of(x)->service->store, &f.query, on_rows, l);
 }
 

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "core/phase.h"
+#include "core/run.h"
 #include "core/service.h"
 #include "store/record.h"
 
@@ -195,5 +196,6 @@ void admin_handle_summary(struct exchange *x)
 		return;
 	struct sum_query q = sum_of(s);
 	q.by = "runtime, phase";
+	run_store_noted(api_of(x)->service);
 	store_sum(api_of(x)->service->store, &q, on_phases, TAKE(s));
 }

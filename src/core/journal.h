@@ -1,7 +1,8 @@
-/* Runs that are over and not in the store yet. Whoever waited for a short run hears of its end
- * when its row is here: one write to a file, where the store takes a transaction and another
- * thread. It is stored a moment later, with others, and leaves here. Should the server die in
- * between, its successor finds it and stores it.
+/* Runs that were answered for and are not in the store yet: whoever waited for a short run hears of
+ * its end when its row is here, and others that it was accepted. That is one write to a file,
+ * where the store takes a transaction and another thread. It is stored a moment later, with
+ * others, and leaves here. Should the server die in between, its successor finds it and stores
+ * it.
  *
  * The file, meta/journal, has places of one size. What a server that is killed has written is
  * there for the next one; after a power loss it need not be, and what is half there is noticed.

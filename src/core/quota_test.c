@@ -104,6 +104,7 @@ TEST(runs_are_counted_when_accepted_and_when_over)
 	job_ends(sample_job(0), REASON_EXIT_CODE_0, 0);
 	SAMPLE_UNTIL(&m, m.service->n_runs == 1);
 	CHECK(m.service->runs != run);
+	run_store_noted(m.service);
 	struct look l = used(&m);
 	CHECK_EQ(l.usage.runs_count, 2);
 	CHECK_EQ(l.usage.log_bytes, 5);

@@ -235,7 +235,7 @@ void run_get(
 
 bool run_is_shown(const struct run *run)
 {
-	return !run->held && !run->is_stored;
+	return (!run->held || run->is_noted) && !run->is_stored;
 }
 
 int run_open_output(struct service *s, const struct run_row *row, struct stream **ret)

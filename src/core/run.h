@@ -68,6 +68,7 @@ struct run {
 	int dir_fd;
 	bool is_fresh; /* its directory has not got its place yet */
 	int place;     /* in the journal; negative: none */
+	bool is_noted; /* it was answered for, and the journal has that it began, not the store */
 	struct stream *stream;
 	struct job *job;
 	int out_fd, err_fd; /* not yet given to the stream */
@@ -140,6 +141,9 @@ int run_open_output(struct service *s, const struct run_row *row, struct stream 
 /* Is it among those that a list of the living shows? Not before it is to be stored, since we
  * could die and it had never been, nor when the store has been told of its end. */
 bool run_is_shown(const struct run *run);
+
+/* Have those stored that only the journal has: for who asks the store for all there are. */
+void run_store_noted(struct service *s);
 
 /* End it. False when it is over, or ending already. */
 bool run_cancel(struct run *run);

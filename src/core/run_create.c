@@ -164,6 +164,26 @@ static void fill_row(struct run *run, const struct run_wish *wish)
 	run_set_text(&row->phase, phase_name(PHASE_QUEUED));
 }
 
+static void hold(struct creation *c);
+
+/* It was answered for, and the journal has it: what can not be stored now is stored later. */
+static void on_noted_stored(struct creation *c, int r)
+{
+	struct run *run = c->run;
+
+	if (r < 0 && !run->service->is_closing) {
+		hold(c);
+		return;
+	}
+	free_creation(c);
+	if (r < 0)
+		return;
+	run->is_noted = false;
+	journal_remove(run->service->journal, run->place);
+	run->place = -1;
+	run_check_over(run);
+}
+
 static void on_stored(void *ctx, int r)
 {
 	struct creation *c = ctx;
@@ -173,8 +193,13 @@ static void on_stored(void *ctx, int r)
 	run->service->n_pending--;
 	run->n_work--;
 	claim_end(TAKE(c->claim), r);
-	if (r < 0) {
+	if (r < 0)
 		(void)log_error(r, "cannot store run %s: %s", run->row.id, strerror(-r));
+	if (run->is_noted) {
+		on_noted_stored(c, r);
+		return;
+	}
+	if (r < 0) {
 		(void)problem_set(&problem, "store_unavailable", "the run could not be stored");
 		c->done(c->ctx, NULL, &problem);
 		problem_fini(&problem);
@@ -232,7 +257,6 @@ static void hold(struct creation *c)
 	c->timer->data = c->run;
 	(void)uv_timer_start(c->timer, on_held_for_long, RUN_HOLD_MS, 0);
 	c->run->held = c;
-	c->run->n_work--;
 }
 
 static struct creation *take_held(struct run *run)
@@ -249,19 +273,24 @@ void run_store_held(struct run *run)
 	store_new(take_held(run));
 }
 
-/* Whoever waits for it hears of it as soon as a successor of ours would know it. */
-static bool answer_at_once(struct creation *c)
+/* Whoever waits for it hears of it as soon as a successor of ours would know its end: from the
+ * journal, or from the keeper, if the journal has that it began. */
+static bool tell_at_once(struct creation *c)
 {
 	struct run *run = c->run;
 	struct problem none = { 0 };
+	bool is_known = run->is_noted && run->job;
 
 	if (!run->service->journal)
 		return false;
-	run->place = journal_add(run->service->journal, &run->row);
-	if (run->place < 0)
+	int place = is_known ? run->place : journal_add(run->service->journal, &run->row);
+	if (place < 0)
 		return false;
-	c->done(c->ctx, run, &none);
-	free_creation(c);
+	if (place != run->place)
+		journal_remove(run->service->journal, run->place);
+	run->place = place;
+	if (!run->is_noted)
+		c->done(c->ctx, run, &none);
 	run_tell_waiters(run);
 	return true;
 }
@@ -286,7 +315,7 @@ static void on_whole_stored(void *ctx, int r)
 void run_store_whole(struct run *run)
 {
 	struct creation *c = take_held(run);
-	bool is_answered = answer_at_once(c);
+	bool is_answered = tell_at_once(c) || run->is_noted;
 	struct store_batch *b = store_batch_new(run->service->store);
 
 	store_batch_insert(b, &run_table, &run->row);
@@ -295,6 +324,7 @@ void run_store_whole(struct run *run)
 	run->is_stored = true;
 	run->service->n_pending++;
 	if (is_answered) {
+		free_creation(c);
 		store_commit_patiently(b, run_on_end_stored, run);
 		return;
 	}
@@ -311,10 +341,63 @@ void run_forget_held(struct run *run)
 	struct creation *c = take_held(run);
 	struct problem problem = { 0 };
 
+	if (run->is_noted) { /* the next server finds it in the journal */
+		free_creation(c);
+		return;
+	}
 	(void)problem_set(&problem, "shutting_down", "the server is about to end");
 	c->done(c->ctx, NULL, &problem);
 	problem_fini(&problem);
 	free_creation(c);
+}
+
+/* --- in the journal --- */
+
+/* One that others know of at once is stored with its end, too, if that comes soon, and until then
+ * the journal has it. Not one that waits for its turn: that it begins would have to be noted,
+ * too. */
+static bool may_note(const struct creation *c)
+{
+	const struct run *run = c->run;
+
+	return run->service->journal && !c->claim && !run->kernel && run->holds_slot &&
+	       (run->job || c->begins) && json_array_size(run->request.capture_patterns) == 0;
+}
+
+static bool note(struct creation *c)
+{
+	struct run *run = c->run;
+
+	if (c->begins)
+		run_set_text(&run->row.phase, phase_name(PHASE_STARTING));
+	run->place = journal_add(run->service->journal, &run->row);
+	run_set_text(&run->row.phase, phase_name(run->phase));
+	run->is_noted = run->place >= 0;
+	return run->is_noted;
+}
+
+/* The journal has it: it begins, if it has not, and is answered for. */
+static void go_on(struct creation *c)
+{
+	struct run *run = c->run;
+	struct problem none = { 0 };
+	bool begins = c->begins;
+
+	c->begins = false;
+	hold(c);
+	if (begins)
+		run_begin(run);
+	c->done(c->ctx, run, &none);
+	run->n_work--;
+	run_check_over(run);
+}
+
+void run_store_noted(struct service *s)
+{
+	for (struct run *run = s->runs; run; run = run->next) {
+		if (run->held && run->is_noted)
+			run_store_held(run);
+	}
 }
 
 /* --- accepting --- */
@@ -388,10 +471,14 @@ static void accept_run(struct creation *c)
 		return;
 	}
 	run_fill_request(run, run->holds_slot);
-	if (may_hold(c))
+	if (may_hold(c)) {
 		hold(c);
-	else
+		run->n_work--;
+	} else if (may_note(c) && note(c)) {
+		go_on(c);
+	} else {
 		store_new(c);
+	}
 }
 
 static void on_quota(void *ctx, struct problem *problem)

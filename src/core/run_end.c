@@ -513,11 +513,11 @@ static void settle(struct run *run, const struct artifact_summary *artifacts)
 		run_store_whole(run);
 	} else {
 		store_end(run);
-		if (!is_awaited(run)) {
+		if (!is_awaited(run))
 			run_tell_waiters(run);
-			leave_session(run);
-		}
 	}
+	if (run->job)
+		leave_session(run);
 	service_dispatch(s); /* the next one need not wait for the store */
 }
 

@@ -121,6 +121,7 @@ TEST(a_run_that_lists_tells_who_waits_for_it)
 TEST(the_result_is_released_only_when_the_end_is_stored)
 {
 	SAMPLE(m);
+	m.settings.store_sync_full = true;
 	(void)snprintf(m.store, sizeof(m.store), "fault:4:memory:");
 	sample_open(&m);
 	struct run *run = sample_run(&m, NULL);
@@ -148,6 +149,7 @@ TEST(the_result_is_released_only_when_the_end_is_stored)
 TEST(a_result_whose_end_can_not_be_stored_stays_with_the_keeper)
 {
 	SAMPLE(m);
+	m.settings.store_sync_full = true;
 	(void)snprintf(m.store, sizeof(m.store),
 		"fault:4:fault:5:fault:6:fault:7:fault:8:fault:9:memory:");
 	sample_open(&m);

@@ -1,5 +1,6 @@
 #include "core/service.h"
 
+#include "core/journal.h"
 #include "core/service_sample.h"
 
 /* --- directories --- */
@@ -261,19 +262,71 @@ TEST(a_run_whose_end_was_told_is_not_executed)
 	sample_remove(&m);
 }
 
-/* In a session it would leave traces: it is stored before anything is executed. */
-TEST(a_run_in_a_session_begins_when_it_is_stored)
+static void ask_in_session(struct sample *m, const struct session *session, struct sample_answer *a)
 {
-	SAMPLE(m);
-	sample_open(&m);
-	struct session *session = sample_session(&m);
-	struct sample_answer a;
-	char kept[1][WORKSPACE_ID_SIZE + 1];
 	char body[128];
 
 	(void)snprintf(body, sizeof(body), "{\"session_id\":\"%s\",\"command\":[\"true\"]}",
 		session->row.id);
-	sample_ask(&m, &a, "alice", NULL, body);
+	sample_ask(m, a, "alice", NULL, body);
+}
+
+/* In a session it would leave traces: whoever comes after us knows it before anything is
+ * executed. */
+TEST(a_run_in_a_session_begins_when_the_journal_has_it)
+{
+	SAMPLE(m);
+	use_sqlite(&m);
+	sample_open(&m);
+	struct sample_answer a;
+	CLEANUP(free_row) struct run_row noted = { 0 };
+
+	ask_in_session(&m, sample_session(&m), &a);
+	CHECK_EQ(a.n, 1);
+	CHECK_EQ(sample_host.n_jobs, 1);
+	CHECK(run_is_shown(a.run));
+	CHECK_EQ(journal_next(m.service->journal, 0, &noted), 0);
+	CHECK_STR(noted.id, a.id);
+	CHECK_STR(noted.phase, "starting");
+	CHECK(noted.request != NULL);
+	restart(&m);
+	CHECK(run_find(m.service, a.id, NULL) != NULL);
+	sample_remove(&m);
+}
+
+TEST(a_run_that_lasts_leaves_the_journal_for_the_store)
+{
+	for (int n = 3; n < 6; n++) { /* also if the store fails at first */
+		SAMPLE(m);
+		(void)snprintf(m.store, sizeof(m.store), "fault:%d:memory:", n);
+		sample_open(&m);
+		struct sample_answer a;
+		CLEANUP(free_row) struct run_row row = { 0 };
+
+		sample_ask(&m, &a, "alice", NULL, SAMPLE_BODY);
+		SAMPLE_UNTIL(&m, a.n == 1);
+		if (a.status == 0) {
+			CHECK(a.run->is_noted);
+			SAMPLE_UNTIL(&m, !a.run->is_noted);
+			CHECK_EQ(journal_next(m.service->journal, 0, &row), -ENOENT);
+			SAMPLE_UNTIL(&m, sample_stored(&m, a.id, &row) == 0);
+			CHECK_STR(row.phase, "starting");
+			CHECK(run_is_shown(a.run));
+		}
+		sample_remove(&m);
+	}
+}
+
+TEST(a_run_in_a_session_begins_when_it_is_stored_if_all_is_to_be_durable)
+{
+	SAMPLE(m);
+	m.settings.store_sync_full = true;
+	sample_open(&m);
+	struct session *session = sample_session(&m);
+	struct sample_answer a;
+	char kept[1][WORKSPACE_ID_SIZE + 1];
+
+	ask_in_session(&m, session, &a);
 	CHECK_EQ(sample_host.n_jobs, 0);
 	memcpy(kept[0], session->workspace, sizeof(kept[0]));
 	sample_down(); /* a connection that breaks meanwhile does not have it begin twice */
@@ -452,7 +505,9 @@ TESTS(UNIT(a_runs_directory_is_made_once_and_found), UNIT(a_run_that_the_keeper_
 	UNIT(a_run_whose_turn_is_being_stored_when_the_keeper_changes_begins_once),
 	UNIT(runs_wait_while_there_is_no_keeper), UNIT(a_start_that_finds_no_keeper_waits_again),
 	UNIT(a_run_whose_end_was_told_is_not_executed),
-	UNIT(a_run_in_a_session_begins_when_it_is_stored),
+	UNIT(a_run_in_a_session_begins_when_the_journal_has_it),
+	UNIT(a_run_that_lasts_leaves_the_journal_for_the_store),
+	UNIT(a_run_in_a_session_begins_when_it_is_stored_if_all_is_to_be_durable),
 	UNIT(damaged_output_does_not_keep_a_run_from_being_adopted),
 	UNIT(draining_waits_for_what_runs_but_not_for_what_waits),
 	UNIT(draining_does_not_wait_for_ever),

@@ -19,11 +19,12 @@ static void on_ready(void *ctx, struct execution *e)
 	s->n_ready++;
 }
 
-static void stage_open(struct stage *s)
+static void stage_set(struct stage *s, bool is_durable)
 {
 	*s = (struct stage){ 0 };
 	sample_make(&s->m);
 	s->m.settings.max_log_bytes = 1000;
+	s->m.settings.store_sync_full = is_durable;
 	sample_open(&s->m);
 	s->host = (struct execution_host){
 		.service = s->m.service,
@@ -31,6 +32,17 @@ static void stage_open(struct stage *s)
 		.ready = on_ready,
 		.ctx = s,
 	};
+}
+
+static void stage_open(struct stage *s)
+{
+	stage_set(s, false);
+}
+
+/* Nothing is accepted before it is stored. */
+static void stage_open_durable(struct stage *s)
+{
+	stage_set(s, true);
 }
 
 static void stage_close(struct stage *s)
@@ -222,7 +234,7 @@ TEST(it_is_canceled_also_before_it_is_a_run)
 {
 	struct stage s;
 
-	stage_open(&s);
+	stage_open_durable(&s);
 	ask(&s, "shell", "");
 	CHECK_EQ(s.e->step, STEP_ASKED);
 	execution_cancel(s.e);
