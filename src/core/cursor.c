@@ -206,7 +206,7 @@ static struct shared *make_message(
 	};
 
 	_Static_assert(sizeof(data) >= FRAMES_CHUNK_MAX, "any frame fits");
-	if (f.size > 0 && spool_read(stream_spool(s, f.kind), record->offset, data, f.size) < 0)
+	if (stream_read_data(s, record, data) < 0)
 		return NULL;
 	return frames_encode(&f);
 }
@@ -285,8 +285,7 @@ static bool read_frame(struct cursor *c, struct stream_frame *ret)
 		return false;
 	ret->kind = record->kind;
 	ret->size = record->size;
-	return ret->size == 0 || spool_read(stream_spool(c->stream, ret->kind), record->offset,
-					 ret->data, ret->size) == 0;
+	return stream_read_data(c->stream, record, ret->data) == 0;
 }
 
 bool cursor_next_frame(struct cursor *c, struct stream_frame *ret)

@@ -263,7 +263,7 @@ static void write_trimmed(struct sample *m)
 {
 	static const uint8_t head[] = "BJINDEX1\5\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
 				      "\x58\x7f\x15\xb7\x34\xd7\xc4\x5a";
-	struct index x = { .fd = -1, .first_seq = 5 };
+	struct index x = { .fd = -1, .first_seq = 5, .is_old = true };
 	struct index_record records[] = {
 		{ .kind = FRAME_STDOUT, .flags = INDEX_IS_TEXT, .size = 3, .offset = 4 },
 		{ .kind = FRAME_STDOUT, .flags = INDEX_IS_TEXT, .size = 3, .offset = 7 },

@@ -15,7 +15,7 @@ static struct index open_index(const struct scratch *dir)
 	struct index x = { .fd = -1 };
 	struct err err = { 0 };
 
-	if (index_open(&x, dir->fd, true, &err) < 0)
+	if (index_open(&x, dir->fd, "a", true, &err) < 0)
 		fail_msg("%s", err.text);
 	return x;
 }
@@ -151,21 +151,117 @@ TEST(a_lost_header_begins_anew_but_a_strange_one_does_not)
 	fill(&x, 3);
 	CHECK_EQ(pwrite(x.fd, (char[INDEX_RECORD_SIZE]){ 0 }, INDEX_RECORD_SIZE, 0), 32);
 	index_fini(&x);
-	CHECK_EQ(index_open(&x, dir.fd, false, &err), -EBADMSG);
+	CHECK_EQ(index_open(&x, dir.fd, "a", false, &err), -EBADMSG);
 	x = open_index(&dir);
 	CHECK_EQ(index_read(&x, 1, &record, 1), 0);
 	index_fini(&x);
 	scratch_write(dir.fd, "index", "this is a text that somebody else has written");
-	CHECK_EQ(index_open(&x, dir.fd, true, &err), -EBADMSG);
+	CHECK_EQ(index_open(&x, dir.fd, "a", true, &err), -EBADMSG);
 	CHECK(strstr(err.text, "header"));
 	CHECK_EQ(unlinkat(dir.fd, "index", 0), 0);
-	CHECK_EQ(index_open(&x, dir.fd, false, &err), -ENOENT);
+	CHECK_EQ(index_open(&x, dir.fd, "a", false, &err), -ENOENT);
 	CHECK_EQ(mkfifoat(dir.fd, "index", 0600), 0);
-	CHECK_EQ(index_open(&x, dir.fd, true, &err), -EBADMSG);
+	CHECK_EQ(index_open(&x, dir.fd, "a", true, &err), -EBADMSG);
 	CHECK_EQ(x.fd, -1);
 }
 
-TESTS(UNIT(records_come_back), UNIT(any_changed_bit_is_noticed),
-	UNIT(a_record_counts_only_in_its_own_place), UNIT(torn_and_zeroed_ends_are_no_records),
-	UNIT(records_beyond_the_limits_are_refused),
+TEST(an_index_of_another_run_has_no_records)
+{
+	SCRATCH(dir);
+	struct index x = open_index(&dir);
+	struct index_record block[3];
+	struct err err = { 0 };
+	struct stat st;
+
+	fill(&x, 3);
+	index_fini(&x);
+	CHECK_EQ(index_open(&x, dir.fd, "b", false, &err), 0);
+	CHECK(!x.is_sure);
+	CHECK_EQ(index_read(&x, 1, block, 3), 0);
+	index_fini(&x);
+	CHECK_EQ(index_open(&x, dir.fd, "b", true, &err), 0);
+	CHECK(!x.is_sure);
+	CHECK_EQ(index_read(&x, 1, block, 3), 0);
+	CHECK_EQ(fstat(x.fd, &st), 0);
+	CHECK_EQ(st.st_size, INDEX_RECORD_SIZE);
+	CHECK_EQ(index_assure(&x), 0);
+	index_fini(&x);
+	CHECK_EQ(index_open(&x, dir.fd, "b", true, &err), 0);
+	CHECK(x.is_sure);
+	index_fini(&x);
+}
+
+/* Who has it in a row knows whose it is. */
+TEST(one_that_is_adopted_is_whose_it_says)
+{
+	SCRATCH(dir);
+	struct index x = open_index(&dir);
+	struct index adopted = { .fd = -1 };
+	struct index_record block[3];
+	struct err err = { 0 };
+
+	fill(&x, 3);
+	CHECK_EQ(index_adopt(&adopted, x.fd, &err), 0);
+	CHECK(adopted.is_sure);
+	CHECK_EQ(index_read(&adopted, 1, block, 3), 3);
+	index_fini(&x);
+}
+
+TEST(a_sum_is_over_every_byte_and_the_owner)
+{
+	struct index a = { .fd = -1, .owner = 1 };
+	struct index b = { .fd = -1, .owner = 2 };
+	char text[200];
+
+	for (size_t size = 1; size <= sizeof(text); size++) {
+		memset(text, 'x', sizeof(text));
+		struct index_record record = { .size = (uint32_t)size };
+		record.sum = index_sum(&a, text, size);
+
+		CHECK(index_fits(&a, &record, text));
+		CHECK(!index_fits(&b, &record, text));
+		CHECK(size == 1 || record.sum != index_sum(&a, text, size - 1));
+		for (size_t at = 0; at < size; at++) {
+			text[at] ^= 1;
+			CHECK(!index_fits(&a, &record, text));
+			text[at] ^= 1;
+		}
+	}
+	CHECK_EQ(index_sum(&a, NULL, 0), 0);
+}
+
+/* As the first version wrote it: two records of output, with 10 and 7 bytes. */
+TEST(the_first_version_is_read_and_continued_as_it_was)
+{
+	static const uint8_t bytes[3 * INDEX_RECORD_SIZE + 1] =
+		"BJINDEX1\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\xd0\x74\x54\x89\xd8\x32\x2a\x55"
+		"\1\1\0\0\12\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
+		"\x35\x24\xb0\x83\x16\x5e\x8d\x20"
+		"\2\0\0\0\7\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
+		"\x78\xb2\xff\x1e\x26\x33\x14\xa2";
+	SCRATCH(dir);
+	struct index_record block[4];
+	struct index_record third = sample_record(3);
+
+	AUTO_FD fd = openat(dir.fd, "index", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	CHECK_EQ(pwrite(fd, bytes, 3 * INDEX_RECORD_SIZE, 0), 3 * INDEX_RECORD_SIZE);
+	struct index x = open_index(&dir);
+	CHECK(x.is_old && x.is_sure);
+	CHECK_EQ(index_read(&x, 1, block, 4), 2);
+	CHECK(block[0].kind == FRAME_STDOUT && block[0].size == 10);
+	CHECK(block[1].kind == FRAME_STDERR && block[1].size == 7);
+	CHECK(index_fits(&x, &block[0], "0123456789"));
+	CHECK_EQ(index_write(&x, 3, &third, 1), 0);
+	index_fini(&x);
+	x = open_index(&dir);
+	CHECK_EQ(index_read(&x, 1, block, 4), 3);
+	CHECK_EQ(block[2].size, third.size);
+	index_fini(&x);
+}
+
+TESTS(UNIT(an_index_of_another_run_has_no_records), UNIT(one_that_is_adopted_is_whose_it_says),
+	UNIT(a_sum_is_over_every_byte_and_the_owner),
+	UNIT(the_first_version_is_read_and_continued_as_it_was), UNIT(records_come_back),
+	UNIT(any_changed_bit_is_noticed), UNIT(a_record_counts_only_in_its_own_place),
+	UNIT(torn_and_zeroed_ends_are_no_records), UNIT(records_beyond_the_limits_are_refused),
 	UNIT(a_lost_header_begins_anew_but_a_strange_one_does_not))

@@ -50,6 +50,7 @@ static size_t cut_window(struct stream *s, enum frame_kind kind, size_t size, bo
 			.kind = (uint8_t)kind,
 			.flags = is_text ? INDEX_IS_TEXT : 0,
 			.size = (uint32_t)chunk,
+			.sum = index_sum(&s->index, window + at, chunk),
 			.offset = offset + at,
 			.time_ns = now,
 		};

@@ -343,6 +343,8 @@ TEST(half_a_character_waits_for_the_pipe_or_the_next_event)
 	SAMPLE(m);
 	SAMPLE_VIEW(view);
 
+	sample_open(&m);
+	sample_close(&m);
 	scratch_write(m.dir.fd, "stdout", "a\xe2\x82");
 	sample_start(&m);
 	CHECK_EQ(stream_last_seq(m.stream), 1);

@@ -124,6 +124,7 @@ int run_open_files(struct run *run, bool is_new)
 	struct service *s = run->service;
 	struct err err = { 0 };
 	struct stream_options options = {
+		.id = run->row.id,
 		.log_cap = run_log_cap(run),
 		.heartbeat_ms = s->settings->ws_heartbeat_ms,
 		.drained = run_on_drained,
@@ -249,7 +250,7 @@ int run_open_output(struct service *s, const struct run_row *row, struct stream 
 	} else {
 		r = run_dir_open(s, row->user_id, row->id, false, &dir_fd);
 		if (r == 0)
-			r = stream_open_ended(s->loop, dir_fd, ret, &err);
+			r = stream_open_ended(s->loop, dir_fd, row->id, ret, &err);
 	}
 	if (r < 0 && r != -ENOENT)
 		(void)log_error(r, "cannot open the output of run %s: %s %s", row->id, strerror(-r),

@@ -229,7 +229,7 @@ TEST(a_run_whose_end_was_told_is_not_executed)
 	sample_open(&m);
 	char id[UUID_SIZE + 1];
 	AUTO_FD dir = -1;
-	struct stream_options options = { .log_cap = 1000 };
+	struct stream_options options = { .id = id, .log_cap = 1000 };
 	struct stream *stream = NULL;
 	struct err err = { 0 };
 	CLEANUP(free_row) struct run_row row = { 0 };

@@ -98,12 +98,12 @@ struct stream *stream_new_ended(void)
 
 static const char *const spool_names[] = { "stdout", "stderr", "events" };
 
-static int open_files(struct stream *s, int dir_fd, struct err *err)
+static int open_files(struct stream *s, int dir_fd, const char *id, struct err *err)
 {
 	s->dir_fd = fcntl(dir_fd, F_DUPFD_CLOEXEC, 0);
 	if (s->dir_fd < 0)
 		return err_errno(err, "directory of a stream");
-	int r = index_open(&s->index, s->dir_fd, s->is_writable, err);
+	int r = index_open(&s->index, s->dir_fd, id, s->is_writable, err);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < ARRAY_SIZE(spool_names); i++) {
@@ -125,7 +125,7 @@ int stream_adopt_files(struct stream *s, struct stream_files *files, struct err 
 			take_fd(&files->spool_fds[i]));
 	if (r < 0)
 		return err_set(err, r, "spool: %s", strerror(-r));
-	r = index_adopt(&s->index, files->index_fd, s->is_writable, err);
+	r = index_adopt(&s->index, files->index_fd, err);
 	if (r < 0)
 		return r;
 	files->index_fd = -1;
@@ -149,7 +149,7 @@ int stream_open(uv_loop_t *loop, int dir_fd, const struct stream_options *option
 
 	s->options = *options;
 	add_timers(s, loop);
-	int r = open_files(s, dir_fd, err);
+	int r = open_files(s, dir_fd, options->id, err);
 	if (r < 0)
 		return r;
 	*ret = TAKE(s);
@@ -163,7 +163,7 @@ static int begin_files(struct stream *s, struct stream_files *files, struct err 
 	for (size_t i = 0; i < ARRAY_SIZE(spool_names); i++)
 		spool_begin(
 			&s->spools[i], spool_names[i], s->dir_fd, take_fd(&files->spool_fds[i]));
-	int r = index_begin(&s->index, files->index_fd);
+	int r = index_begin(&s->index, files->index_fd, s->options.id);
 	if (r < 0)
 		return err_set(err, r, "index of a stream: %s", strerror(-r));
 	files->index_fd = -1;
@@ -186,12 +186,13 @@ int stream_open_in(uv_loop_t *loop, struct stream_files *files,
 	return 0;
 }
 
-int stream_open_ended(uv_loop_t *loop, int dir_fd, struct stream **ret, struct err *err)
+int stream_open_ended(
+	uv_loop_t *loop, int dir_fd, const char *id, struct stream **ret, struct err *err)
 {
 	CLEANUP(stream_unrefp) struct stream *s = stream_new_ended();
 
 	(void)loop; /* nothing is awaited */
-	int r = open_files(s, dir_fd, err);
+	int r = open_files(s, dir_fd, id, err);
 	if (r < 0)
 		return r;
 	*ret = TAKE(s);
@@ -260,6 +261,17 @@ int stream_append(struct stream *s, const struct index_record *records, size_t n
 	return 0;
 }
 
+int stream_read_data(struct stream *s, const struct index_record *record, void *buf)
+{
+	int r = record->size == 0 ? 0
+				  : spool_read(stream_spool(s, record->kind), record->offset, buf,
+					    record->size);
+
+	if (r < 0)
+		return r;
+	return index_fits(&s->index, record, buf) ? 0 : -EBADMSG;
+}
+
 static int64_t append_text(
 	struct stream *s, enum frame_kind kind, unsigned flags, const char *text, size_t size)
 {
@@ -268,6 +280,7 @@ static int64_t append_text(
 		.kind = (uint8_t)kind,
 		.flags = (uint8_t)flags,
 		.size = (uint32_t)size,
+		.sum = index_sum(&s->index, text, size),
 		.offset = p->size,
 		.time_ns = clock_realtime_ns(),
 	};
@@ -404,7 +417,10 @@ int stream_read_part(struct stream *s, const struct stream_part *part, char **re
 	AUTO_FREE char *data = malloc(size + 1);
 	if (!data)
 		return -ENOMEM;
-	int r = size > 0 ? spool_read(p, p->start + part->offset, data, size) : 0;
+	uint64_t from = p->start + part->offset;
+	int r = size > 0 ? spool_read(p, from, data, size) : 0;
+	if (r == 0 && size > 0 && !s->index.is_sure)
+		r = recover_check_part(s, part->which, from, from + size);
 	if (r < 0)
 		return r;
 	data[size] = '\0';

@@ -12,6 +12,8 @@
  * In a run's directory:
  *	stdout, stderr, events   spools
  *	index                    a header, and 32 bytes per frame in the order of seq
+ * They may have been another run's: see index.h for how that is noticed. Who reads gets this
+ * run's bytes, or none.
  *
  * Used from the loop's thread only. No callback is ever called from inside one of these
  * calls, but from the loop, soon after; any of them may be made from a callback. */
@@ -43,6 +45,7 @@ enum frame_kind {
 #define STREAM_FRAME_MAX ((16u << 10) + 96u)
 
 struct stream_options {
+	const char *id;        /* of the run; needed only while it is opened */
 	uint64_t log_cap;      /* bytes of stdout and stderr together; then one truncated frame */
 	uint64_t heartbeat_ms; /* while somebody listens and the run goes on; 0: none */
 	/* The guest's ends are all closed and every byte is indexed, or dropped over the cap. */
@@ -69,8 +72,9 @@ void stream_files_close(struct stream_files *files);
 
 /* Open the stream in the directory `dir_fd` (borrowed for the call), making the files or
  * continuing with those of a predecessor: what is in the spools and not in the index is
- * indexed now, and a damaged end of the index is cut off. -EBADMSG when a file is not one of
- * ours. There must be only one at a time. */
+ * indexed now, and a damaged end of the index is cut off. After a loss of power bytes that no
+ * record is right about are cut off instead; an event "output_lost" says so if there were any.
+ * -EBADMSG when a file is not one of ours. There must be only one at a time. */
 int stream_open(uv_loop_t *loop, int dir_fd, const struct stream_options *options,
 	struct stream **ret, struct err *err);
 
@@ -79,8 +83,9 @@ int stream_open(uv_loop_t *loop, int dir_fd, const struct stream_options *option
 int stream_open_in(uv_loop_t *loop, struct stream_files *files,
 	const struct stream_options *options, struct stream **ret, struct err *err);
 
-/* One that is over, for replay only: nothing is written. -ENOENT when it was removed. */
-int stream_open_ended(uv_loop_t *loop, int dir_fd, struct stream **ret, struct err *err);
+/* That of a run which is over, for replay only: nothing is written. -ENOENT when it was removed. */
+int stream_open_ended(
+	uv_loop_t *loop, int dir_fd, const char *id, struct stream **ret, struct err *err);
 
 /* Streams are counted: the run holds one, each cursor another. The last one closes the
  * files; memory goes when the loop's handles have closed. NULL can be unref'd. */
@@ -121,7 +126,8 @@ bool stream_was_truncated(const struct stream *s); /* by the log cap */
 bool stream_is_drained(const struct stream *s);
 
 /* The first `max` bytes of stdout or stderr: for answers that carry the output. The caller
- * frees `*ret`, which a NUL follows. `*ret_total` is how many bytes are kept in all. */
+ * frees `*ret`, which a NUL follows. `*ret_total` is how many bytes are kept in all. -EBADMSG when
+ * they are not what was written. */
 int stream_read_output(struct stream *s, enum frame_kind which, size_t max, char **ret,
 	size_t *ret_size, uint64_t *ret_total);
 

@@ -1,5 +1,5 @@
 /* Input: files of a stream as somebody hostile might leave them. A byte says what the rest
- * is; either the index itself, or fields of records that get the right check, which no
+ * is; either the index itself, or fields of records that get the right check and sum, which no
  * fuzzer would guess. The spools hold the input too. */
 #include "core/stream.h"
 
@@ -24,6 +24,9 @@ enum {
 	IS_PACKED = 4,   /* the input is what a packed stream holds */
 };
 
+/* Whose index the seeds have. */
+#define ID "fuzz"
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void insist(bool cond)
@@ -39,14 +42,23 @@ static void write_file(int dir_fd, const char *name, const uint8_t *data, size_t
 	insist(fd >= 0 && fd_write_full(fd, data, size) == 0);
 }
 
-/* Five bytes each: kind, flags, size, offset. */
-static void write_records(int dir_fd, const uint8_t *data, size_t size)
+static void add_sum(
+	const struct index *x, struct index_record *record, const uint8_t *spool, size_t size)
 {
+	if (record->offset <= size && record->size <= size - record->offset)
+		record->sum = index_sum(x, spool + record->offset, record->size);
+}
+
+/* Five bytes each, after the first: kind, flags, size, offset. */
+static void write_records(int dir_fd, const uint8_t *spool, size_t spool_size)
+{
+	const uint8_t *data = spool + 1;
+	size_t size = spool_size > 0 ? spool_size - 1 : 0;
 	struct index x = { .fd = -1 };
 	uint64_t seq = 1;
 
 	(void)unlinkat(dir_fd, "index", 0);
-	insist(index_open(&x, dir_fd, true, NULL) == 0);
+	insist(index_open(&x, dir_fd, ID, true, NULL) == 0);
 	for (; size >= 5; data += 5, size -= 5) {
 		struct index_record record = {
 			.kind = data[0],
@@ -56,6 +68,7 @@ static void write_records(int dir_fd, const uint8_t *data, size_t size)
 						  : (uint64_t)data[3] << 8 | data[4],
 		};
 
+		add_sum(&x, &record, spool, spool_size);
 		insist(index_write(&x, seq++, &record, 1) == 0);
 	}
 	index_fini(&x);
@@ -84,11 +97,11 @@ static void replay(struct stream *s)
 
 static uint64_t visit(uv_loop_t *loop, int dir_fd, bool is_writable)
 {
-	struct stream_options options = { .log_cap = 100 };
+	struct stream_options options = { .id = ID, .log_cap = 100 };
 	struct stream *s = NULL;
 	uint64_t last = 0;
 	int r = is_writable ? stream_open(loop, dir_fd, &options, &s, NULL)
-			    : stream_open_ended(loop, dir_fd, &s, NULL);
+			    : stream_open_ended(loop, dir_fd, ID, &s, NULL);
 
 	insist((r == 0) == (s != NULL));
 	if (s) {
@@ -130,7 +143,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (mode & IS_RAW)
 		write_file(dir.fd, "index", data + 1, size - 1);
 	else
-		write_records(dir.fd, data + (size > 0), size ? size - 1 : 0);
+		write_records(dir.fd, data, size);
 	uint64_t last = visit(&loop, dir.fd, mode & IS_WRITABLE);
 	/* What was recovered once needs no more. */
 	if (mode & IS_WRITABLE)

@@ -147,7 +147,9 @@ static int empty(int fd)
 
 /* To cut a file that has its block, and to give it another, costs ext4 more than all else that a
  * short run writes. A few bytes are overwritten in place: zeros are no record of an index, and
- * events without a record do not count. */
+ * events without a record do not count. After a loss of power the disk may have the old bytes all
+ * the same, but under a name that the index does not know for its owner's, or without a record
+ * that is right about them. */
 static int blank(int fd)
 {
 	static const uint8_t zeros[BLANK_MAX];

@@ -88,6 +88,9 @@ int stream_adopt_files(struct stream *s, struct stream_files *files, struct err 
  * woken when the stream settles. On failure there is no frame more than before. */
 int stream_append(struct stream *s, const struct index_record *records, size_t n);
 
+/* The bytes of a frame, at most FRAMES_EVENT_MAX. -EBADMSG when they are others. */
+int stream_read_data(struct stream *s, const struct index_record *record, void *buf);
+
 /* Output can not be kept any more, because of `r`: drop it from now on, and say so. */
 void stream_fail(struct stream *s, int r);
 
@@ -105,6 +108,9 @@ void stream_forget_handle(struct stream *s);
 /* recover.c: find the last frame and what is behind it in the files. When the stream is
  * writable, what is damaged is cut off and bytes without a frame get theirs. */
 int recover_stream(struct stream *s);
+
+/* Whether every frame that has bytes of this part is what was written: 0, or a negative errno. */
+int recover_check_part(struct stream *s, enum frame_kind which, uint64_t from, uint64_t to);
 
 /* pump.c */
 

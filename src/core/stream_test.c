@@ -109,7 +109,7 @@ TEST(one_that_is_over_is_read_and_not_written)
 	SAMPLE_VIEW(view);
 	struct err err = { 0 };
 
-	CHECK_EQ(stream_open_ended(&m.loop, m.dir.fd, &m.stream, &err), -ENOENT);
+	CHECK_EQ(stream_open_ended(&m.loop, m.dir.fd, "sample", &m.stream, &err), -ENOENT);
 	CHECK(m.stream == NULL && !scratch_has(m.dir.fd, "index"));
 	sample_start(&m);
 	sample_write(&m, 0, "out\n", 4);

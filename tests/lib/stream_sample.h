@@ -76,6 +76,7 @@ static inline void sample_make(struct sample *m)
 	if (uv_loop_init(&m->loop) < 0)
 		abort();
 	m->options = (struct stream_options){
+		.id = "sample",
 		.log_cap = 1 << 30,
 		.drained = sample_on_drained,
 		.failed = sample_on_failed,
@@ -116,7 +117,7 @@ static inline void sample_open_ended(struct sample *m)
 {
 	struct err err = { 0 };
 
-	if (stream_open_ended(&m->loop, m->dir.fd, &m->stream, &err) < 0)
+	if (stream_open_ended(&m->loop, m->dir.fd, m->options.id, &m->stream, &err) < 0)
 		fail_msg("%s", err.text);
 }
 
