@@ -10,7 +10,6 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -34,8 +33,7 @@ static const char *const shown[] = { "dev", "snmp", "snmp6", "netstat", "unix", 
 /* More than these are on any kernel as long as nothing happens. */
 #define SHOWN_MAX (64u << 10)
 
-/* No kernel has longer ticks than this. */
-#define TICK_NS_MAX 10000000u
+#define SETTLE_NS (NETS_SETTLE_MS * UINT64_C(1000000))
 
 /* Of that many namespaces at most the files stay open, so that the next look at them is cheap. They
  * are used in turn: if this were fewer than are about, each would be closed before it is next. */
@@ -56,7 +54,6 @@ struct clean {
 
 struct nets {
 	int home_fd;
-	uint64_t settle_ns;
 	struct clean clean[NETS_MAX]; /* that given last comes last */
 	size_t n_clean;
 	size_t clean_max;
@@ -68,17 +65,6 @@ struct nets {
 	size_t late_size; /* of those files which show what comes late */
 	char *seen;       /* room for what another shows */
 };
-
-uint64_t nets_settle_ns(void)
-{
-	struct timespec tick;
-	bool is_known = clock_getres(CLOCK_MONOTONIC_COARSE, &tick) == 0 && tick.tv_sec == 0 &&
-			tick.tv_nsec > 0;
-
-	uint64_t ns = NETS_SETTLE_TICKS * (is_known ? (uint64_t)tick.tv_nsec : TICK_NS_MAX);
-
-	return ns > NETS_SETTLE_MS * UINT64_C(1000000) ? ns : NETS_SETTLE_MS * UINT64_C(1000000);
-}
 
 static int open_current(int *ret_fd, struct err *err)
 {
@@ -109,7 +95,6 @@ int nets_new(struct nets **ret, struct err *err)
 		return r;
 	*ret = xnew(struct nets);
 	(*ret)->home_fd = fd;
-	(*ret)->settle_ns = nets_settle_ns();
 	(*ret)->clean_max = min_size(NETS_MAX, fd_count_spare());
 	(*ret)->views_max = min_size(VIEWS_MAX, fd_count_spare() / (ARRAY_SIZE(shown) + 1));
 	(*ret)->pristine = xcalloc(1, SHOWN_MAX);
@@ -296,7 +281,7 @@ static bool take_clean(struct nets *n, int *ret_fd)
 	for (size_t i = n->n_clean; i-- > 0;) {
 		int fd = n->clean[i].fd;
 
-		if (now - n->clean[i].since_ns < n->settle_ns)
+		if (now - n->clean[i].since_ns < SETTLE_NS)
 			continue;
 		memmove(n->clean + i, n->clean + i + 1, (--n->n_clean - i) * sizeof(n->clean[0]));
 		if (is_pristine(n, fd, SHOWN_LATE, n->late_size)) {

@@ -11,7 +11,6 @@
  * its multicast groups. So one rests before it is used again, and is looked at once more. */
 #pragma once
 #include <stddef.h>
-#include <stdint.h>
 
 struct err;
 struct nets;
@@ -20,13 +19,10 @@ struct nets;
  * no more than fd_count_spare(). */
 #define NETS_MAX 64
 
-/* They rest for so many of the kernel's ticks: its first word about a group comes after three at
- * most. And for so long at least, since who says it may have to wait for a processor. */
-#define NETS_SETTLE_TICKS 5u
-#define NETS_SETTLE_MS    20u
-
-/* What that is here. */
-uint64_t nets_settle_ns(void);
+/* They rest for that long: the kernel's first word about a group comes after three of its ticks at
+ * most, of which the slowest takes 10 ms; and who says it may have to wait for a processor, which
+ * does not get faster with the ticks. */
+#define NETS_SETTLE_MS 50u
 
 /* Move this process, which has one thread, into a network namespace of its own, for good: from
  * there others can be made and entered, also by a plain user. */

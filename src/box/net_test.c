@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "box/net.h"
@@ -108,7 +109,7 @@ static size_t count_view_fds(void)
 /* Until what was given can be taken. */
 static void rest(void)
 {
-	(void)usleep((useconds_t)(nets_settle_ns() / 1000) + 1000);
+	(void)usleep((NETS_SETTLE_MS + 1) * 1000);
 }
 
 static size_t count_views(void)
@@ -407,6 +408,30 @@ TEST(what_shows_a_trace_late_is_not_used_again)
 	IN_CHILD(leave_late, NULL);
 }
 
+/* Well after the kernel's first word where its ticks are fast: not everybody is heard at once. */
+static void take_early(void *ctx)
+{
+	struct nets *n = open_nets();
+	int fd, other;
+
+	(void)ctx;
+	CHILD_CHECK(nets_take(n, &fd, NULL) == 0);
+	ino_t number = number_of(fd);
+	uint64_t given_ns = clock_monotonic_ns();
+	nets_give(n, fd);
+	(void)usleep(30000);
+	CHILD_CHECK(nets_take(n, &other, NULL) == 0);
+	CHILD_CHECK(number_of(other) != number ||
+		    clock_monotonic_ns() - given_ns >= UINT64_C(50000000));
+	(void)close(other);
+	nets_free(n);
+}
+
+TEST(one_that_still_rests_is_not_used_again)
+{
+	IN_CHILD(take_early, NULL);
+}
+
 /* How long the route to 127.0.0.1 has not been used, in the kernel's ticks for users. */
 static uint32_t ask_age_of_route(void)
 {
@@ -464,8 +489,8 @@ TEST(routes_that_were_used_are_forgotten)
 	IN_CHILD(use_a_route, NULL);
 }
 
-TESTS(UNIT(what_shows_a_trace_late_is_not_used_again), UNIT(routes_that_were_used_are_forgotten),
-	UNIT(there_is_nothing_but_lo_and_it_works),
+TESTS(UNIT(one_that_still_rests_is_not_used_again), UNIT(what_shows_a_trace_late_is_not_used_again),
+	UNIT(routes_that_were_used_are_forgotten), UNIT(there_is_nothing_but_lo_and_it_works),
 	UNIT(what_is_given_is_taken_again_and_not_all_is_kept),
 	UNIT(who_may_open_little_keeps_little), UNIT(of_a_few_only_the_files_stay_open),
 	UNIT(what_shows_a_trace_is_not_kept),

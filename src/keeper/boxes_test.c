@@ -193,7 +193,7 @@ static ino_t next_net(struct keeper *k, const struct root *root, struct boxed *b
 		(void)usleep(1000);
 	}
 	CHILD_CHECK(k->n_retired == 0);
-	(void)usleep((useconds_t)(nets_settle_ns() / 1000) + 1000);
+	(void)usleep((NETS_SETTLE_MS + 1) * 1000);
 	b = take(k, root, &standard.limits);
 	ino_t net = net_of(b);
 	boxes_retire(k, b);
