@@ -140,6 +140,7 @@ void cgroup_close_memory(struct cgroup *cg)
 	close_fdp(&cg->event_fd);
 	close_fdp(&cg->usage_fd);
 	close_fdp(&cg->reset_fd);
+	close_fdp(&cg->alive_fd); /* processes may be counted in the same hierarchy */
 }
 
 void cgroup_close_files(struct cgroup *cg)
@@ -158,7 +159,6 @@ void cgroup_free(struct cgroup *cg)
 	cg->is_held = cg->keeps_memory = false;
 	cgroup_close_files(cg);
 	cgroup_close_memory(cg);
-	close_fdp(&cg->alive_fd);
 	for (size_t i = 0; i < CGROUP_TREES_MAX; i++)
 		close_gauges(cg, i);
 	free(cg);
