@@ -76,9 +76,11 @@ struct cgroup_ops {
 	const struct cgroup_gauge *gauges;
 	size_t n_gauges;
 
-	/* Of a group that has lost its last process: what is still charged to it, and where its
-	 * peak is set back to that. NULL where the kernel has no such thing. */
+	/* Of a group that has lost its last process: what is still charged to it, the same with
+	 * swap, which not all have, and where its peak is set back to that. NULL where the kernel
+	 * has no such thing. */
 	const char *usage_file;
+	const char *usage_swap_file;
 	const char *reset_file;
 
 	/* Files that a child writes "0" to, or NULL where clone3() can do it. */

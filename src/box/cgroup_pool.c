@@ -200,13 +200,23 @@ static bool set_back_peak(struct cgroup *cg, const struct cgroup_tree *memory)
 	return cg->reset_fd >= 0 && pwrite(cg->reset_fd, "0", 1, 0) == 1;
 }
 
+/* What is still charged to it: with what was swapped out, where that is counted. */
+static uint64_t read_residue(struct cgroup *cg, const struct cgroup_tree *memory)
+{
+	const struct cgroup_ops *ops = memory->ops;
+	uint64_t bytes = reread(memory, cg->name, ops->usage_swap_file, &cg->usage_fd);
+
+	return bytes != USAGE_UNKNOWN ? bytes
+				      : reread(memory, cg->name, ops->usage_file, &cg->usage_fd);
+}
+
 static bool keep_memory(struct cgroup *cg, const struct cgroup_tree *memory)
 {
 	struct cgroup_stats stats;
 
 	if (!memory->ops->reset_file || !cg->is_held || cg->was_killed || !is_empty(cg))
 		return false;
-	if (reread(memory, cg->name, memory->ops->usage_file, &cg->usage_fd) > RESIDUE_BYTES_MAX)
+	if (read_residue(cg, memory) > RESIDUE_BYTES_MAX)
 		return false;
 	cgroup_read_stats(cg, &stats);
 	/* The kernel may ring for what then killed nobody. */

@@ -473,6 +473,57 @@ TEST(what_others_used_is_not_taken_from_what_is_new)
 	CHECK_EQ(s.cpu_us, 1000000);
 }
 
+static struct cgroup *pretend_group(struct cgroup_host *h)
+{
+	struct cgroup *cg = xnew(struct cgroup);
+
+	*cg = (struct cgroup){ .host = h, .name = "box", .is_held = true };
+	h->n_held++;
+	cg->clone_fd = cg->event_fd = cg->usage_fd = cg->reset_fd = cg->alive_fd = -1;
+	for (size_t i = 0; i < CGROUP_TREES_MAX; i++) {
+		cg->join_fds[i] = -1;
+		for (size_t k = 0; k < CGROUP_GAUGES_MAX; k++)
+			cg->gauge_fds[i][k] = -1;
+	}
+	return cg;
+}
+
+/* Whether one is kept of which so much is in memory, and in swap as well if that is counted. */
+static bool is_kept_with(const char *in_memory, const char *with_swap)
+{
+	SCRATCH(d);
+	char path[128];
+
+	(void)snprintf(path, sizeof(path), "%s/memory", d.path);
+	AUTO_FD memory_fd = make_tree(path, "memory.usage_in_bytes", in_memory);
+	scratch_write(memory_fd, "box/memory.oom_control", "oom_kill 0\n");
+	scratch_write(memory_fd, "box/memory.max_usage_in_bytes", in_memory);
+	if (with_swap)
+		scratch_write(memory_fd, "box/memory.memsw.usage_in_bytes", with_swap);
+	(void)snprintf(path, sizeof(path), "%s/pids", d.path);
+	AUTO_FD pids_fd = make_tree(path, "pids.current", "0\n");
+	struct cgroup_host h = { .n_trees = 2,
+		.trees = { { .ops = &cgroup_v1,
+				   .parent_fd = memory_fd,
+				   .controllers = CONTROLLER_BIT(CONTROLLER_MEMORY) },
+			{ .ops = &cgroup_v1,
+				.parent_fd = pids_fd,
+				.controllers = CONTROLLER_BIT(CONTROLLER_PIDS) } } };
+
+	(void)cgroup_give(&h, pretend_group(&h));
+	bool is_kept = h.n_kept == 1;
+	cgroup_drop_kept(&h);
+	return is_kept;
+}
+
+TEST(what_was_swapped_out_is_charged_as_well)
+{
+	CHECK(is_kept_with("4096\n", NULL));
+	CHECK(is_kept_with("4096\n", "8192\n"));
+	CHECK(!is_kept_with("4096\n", "4194304\n"));
+	CHECK(!is_kept_with("4194304\n", NULL));
+}
+
 /* As somebody does who cleans up groups without processes. */
 TEST(one_that_was_taken_away_is_not_used_again)
 {
@@ -492,7 +543,8 @@ TEST(one_that_was_taken_away_is_not_used_again)
 	CHECK_EQ(scratch_count_fds(), n_before);
 }
 
-TESTS(UNIT(an_alarm_is_not_for_who_comes_next), UNIT(the_memory_of_the_one_before_does_not_count),
+TESTS(UNIT(what_was_swapped_out_is_charged_as_well), UNIT(an_alarm_is_not_for_who_comes_next),
+	UNIT(the_memory_of_the_one_before_does_not_count),
 	UNIT(a_group_that_pages_are_charged_to_is_not_kept),
 	UNIT(one_that_was_taken_away_is_not_used_again),
 	UNIT(what_others_used_is_not_taken_from_what_is_new),

@@ -125,6 +125,7 @@ const struct cgroup_ops cgroup_v1 = {
 	.gauges = gauges,
 	.n_gauges = ARRAY_SIZE(gauges),
 	.usage_file = "memory.usage_in_bytes",
+	.usage_swap_file = "memory.memsw.usage_in_bytes",
 	.reset_file = "memory.max_usage_in_bytes",
 	/* Not cgroup.procs: a single thread that moves itself is spared the lock
 	 * that stops every fork and exit on the machine, for up to milliseconds. */
