@@ -78,17 +78,22 @@ const struct orders *templates_orders(const struct keeper *k)
 	return serving(k) ? &serving(k)->orders : &none;
 }
 
+/* The template may be at it still, and let somebody join its group: that is not for another. */
+static void drop_order(struct keeper *k, struct boxed *b)
+{
+	if (b)
+		boxes_kill(b);
+	boxes_retire(k, b);
+}
+
 /* It makes no more boxes. Those that it owes us will not come. */
 static void dismiss(struct keeper *k, struct template *t)
 {
 	struct boxed *b;
 
 	watch_stop(k, &t->watch);
-	/* It may be at one of them, so their groups are not for another. */
-	while ((b = orders_next(&t->orders))) {
-		boxes_kill(b);
-		boxes_retire(k, b);
-	}
+	while ((b = orders_next(&t->orders)))
+		drop_order(k, b);
 	/* Who still loads would not look at the socket, and has no boxes. */
 	if (!t->is_ready)
 		template_kill(&t->process);
@@ -122,7 +127,7 @@ static void on_box(struct keeper *k, struct template *t, struct frame *f)
 	struct boxed *b = orders_next(&t->orders);
 
 	if (!b || f->n_fds != 3 || !is_pid_fd(f->fds[1]) || fd_set_nonblock(f->fds[0], true) < 0) {
-		boxes_retire(k, b);
+		drop_order(k, b);
 		give_up(k, t, "it sent what is no box, or that nobody asked for");
 		return;
 	}
@@ -146,9 +151,7 @@ static void on_ready(struct template *t, const char *notes)
 
 static void on_failed(struct keeper *k, struct template *t, const char *why)
 {
-	struct boxed *b = orders_next(&t->orders);
-
-	boxes_retire(k, b);
+	drop_order(k, orders_next(&t->orders));
 	give_up(k, t, why);
 }
 
