@@ -182,7 +182,7 @@ struct keeper {
 #define KEEPER_FRESH                                                                               \
 	.root_fd = -1, .images_fd = -1, .lock_fd = -1, .library_fd = -1,                           \
 	.host = { .home_ns_fd = -1 }, .warm = { .warmth = WARM_BOXES },                            \
-	.ready = { .n_max = STOCK_MIN }
+	.ready = { .n_max = STOCK_MIN }, .making = { .maker.control_fd = -1, .watch.fd = -1 }
 
 /* peer.c */
 int peer_add(struct keeper *k, int fd, uid_t uid);
