@@ -334,11 +334,13 @@ void boxes_add_ready(struct keeper *k, struct boxed *b, const char *why)
 		add_made(&k->ready, b);
 		return;
 	}
+	const struct root *root = b->root;
 	boxes_retire(k, b);
 	if (!why)
 		return;
 	log_warn("cannot make a box ahead, ignoring: %s", why);
-	k->favourite = NULL; /* the next run tries again, and says so */
+	if (k->favourite == root)
+		k->favourite = NULL; /* the next run tries again, and says so */
 }
 
 static void make_ready(struct keeper *k)

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "box/net.h"
 #include "keeper/real_sample.h"
+#include "keeper/sample.h"
 #include "lib/child.h"
 #include "lib/scratch.h"
 #include "lib/test.h"
@@ -173,6 +174,23 @@ TEST(no_more_boxes_are_made_of_a_root_that_goes)
 	IN_CHILD(forget, d.path);
 }
 
+/* It comes late, when runs are on another image already. */
+TEST(one_that_can_not_be_made_is_of_its_image_only)
+{
+	struct sample s;
+	struct root other = { .image = "other" };
+
+	sample_open(&s, 0);
+	s.k.favourite = &s.root;
+	s.k.makes_ready = true;
+	boxes_add_ready(&s.k, sample_order(&other), "a test says so");
+	CHECK(s.k.favourite == &s.root);
+	boxes_add_ready(&s.k, sample_order(&s.root), "a test says so");
+	CHECK(!s.k.favourite);
+	CHECK_EQ(s.k.n_retired, 2);
+	sample_close(&s);
+}
+
 static ino_t net_of(const struct boxed *b)
 {
 	struct stat st;
@@ -251,6 +269,7 @@ TEST(what_is_not_executed_is_no_python)
 
 TESTS(UNIT(a_plain_run_takes_one_that_is_sealed), UNIT(what_is_not_executed_is_no_python),
 	UNIT(boxes_are_taken_made_ahead_and_retired),
+	UNIT(one_that_can_not_be_made_is_of_its_image_only),
 	UNIT(a_box_that_died_while_it_waited_is_not_used),
 	UNIT(no_more_boxes_are_made_of_a_root_that_goes),
 	UNIT(only_a_network_without_a_trace_is_used_again))

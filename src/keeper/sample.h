@@ -138,6 +138,16 @@ static inline struct ward *sample_run(struct sample *s, const char *id, enum run
 	return r;
 }
 
+/* A box that is to be made on `root`. */
+static inline struct boxed *sample_order(const struct root *root)
+{
+	struct boxed *b = xnew(struct boxed);
+
+	b->root = root;
+	b->box = (struct box){ .pid_fd = -1, .control_fd = -1, .net_fd = -1 };
+	return b;
+}
+
 /* Put a box on the shelf whose init the caller plays, on the returned socket. */
 static inline int sample_box(struct sample *s)
 {
