@@ -157,10 +157,9 @@ static struct boxed *find_waiting(
 {
 	for (struct boxed *b = s->boxes, *next; b; b = next) {
 		next = b->next;
-		bool dead = box_reap(&b->box);
-
-		if (!dead && (b->root != root || b->is_sealed != is_sealed))
+		if (b->root != root || b->is_sealed != is_sealed)
 			continue;
+		bool dead = box_reap(&b->box);
 		remove_waiting(s, b);
 		b->is_ahead = true;
 		if (!dead) {
