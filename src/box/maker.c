@@ -102,15 +102,22 @@ static bool settle(struct box_host *host, int control_fd)
 	return host->home_ns_fd >= 0 && box_host_adopt(host, &err) == 0;
 }
 
+/* End with the keeper. The kernel forgets that whenever we are another user for a moment, as for
+ * each box, and does not say that it happened meanwhile. */
+static bool depend_on(pid_t keeper)
+{
+	return prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 && getppid() == keeper;
+}
+
 /* Until the keeper closes its end. */
-static _Noreturn void serve(struct box_host host, int control_fd)
+static _Noreturn void serve(struct box_host host, int control_fd, pid_t keeper)
 {
 	static uint8_t buffer[FRAME_SIZE_MAX];
 	struct frame f;
 
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || !settle(&host, control_fd))
+	if (!settle(&host, control_fd))
 		_exit(1);
-	while (frame_recv(CONTROL_FD, buffer, &f) == 1) {
+	while (depend_on(keeper) && frame_recv(CONTROL_FD, buffer, &f) == 1) {
 		if (f.type == MESSAGE_MAKER_MAKE)
 			make(&host, &f);
 		frame_close_fds(&f);
@@ -126,11 +133,12 @@ int maker_start(const struct box_host *host, struct maker *ret, struct err *err)
 		return err_errno(err, "make a socket for the maker of boxes");
 	AUTO_FD ours = ends[0];
 	AUTO_FD theirs = ends[1];
+	pid_t keeper = getpid();
 	pid_t pid = fork();
 	if (pid < 0)
 		return err_errno(err, "start the maker of boxes");
 	if (pid == 0)
-		serve(*host, theirs);
+		serve(*host, theirs, keeper);
 	(void)fd_set_nonblock(ours, true);
 	*ret = (struct maker){ .pid = pid, .control_fd = take_fd(&ours) };
 	return 0;

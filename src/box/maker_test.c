@@ -3,8 +3,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "base/fd.h"
 #include "box/box.h"
 #include "box/net.h"
 #include "ipc/frame.h"
@@ -158,6 +161,58 @@ TEST(it_has_no_descriptor_of_ours)
 	IN_CHILD(inherit_nothing, d.path);
 }
 
-TESTS(UNIT(boxes_are_ours_whoever_makes_them), UNIT(what_is_due_comes_before_it_ends),
+/* A keeper that ends when a box was made; `pids` are those of the maker, and of somebody who holds
+ * the keeper's end of the socket open. */
+static _Noreturn void be_short_lived_keeper(const struct stage *s, int report_fd)
+{
+	struct err err = { 0 };
+	struct box box;
+	struct maker m = { .control_fd = -1 };
+	pid_t pids[2];
+
+	CHILD_CHECK(maker_start(&s->host, &m, &err) == 0);
+	ask(s, &m, &STAGE_ORDER(s->root, UID), &box);
+	CHILD_CHECK(hear(&m, &box, &err) == 1);
+	pids[0] = m.pid;
+	pids[1] = fork();
+	for (;;) {
+		if (pids[1] == 0)
+			(void)pause();
+		else if (fd_write_full(report_fd, pids, sizeof(pids)) == 0)
+			_exit(0);
+	}
+}
+
+static void die_before_it(void *ctx)
+{
+	struct stage s = { 0 };
+	pid_t pids[2];
+	int read_fd, write_fd;
+
+	stage_host(&s, ctx);
+	CHILD_CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
+	CHILD_CHECK(fd_pipe(&read_fd, &write_fd) == 0);
+	pid_t keeper = fork();
+	if (keeper == 0)
+		be_short_lived_keeper(&s, write_fd);
+	CHILD_CHECK(fd_read_full(read_fd, pids, sizeof(pids)) == (ssize_t)sizeof(pids));
+	CHILD_CHECK(waitpid(keeper, NULL, 0) == keeper);
+	struct pollfd gone = { (int)syscall(SYS_pidfd_open, pids[0], 0), POLLIN, 0 };
+	bool is_gone = poll(&gone, 1, 5000) == 1;
+	(void)kill(pids[0], SIGKILL);
+	(void)kill(pids[1], SIGKILL);
+	CHILD_CHECK(is_gone);
+}
+
+/* It was another user since it asked for that, and the kernel forgets it then. */
+TEST(it_ends_with_its_keeper_after_each_box)
+{
+	SCRATCH(d);
+
+	IN_CHILD(die_before_it, d.path);
+}
+
+TESTS(UNIT(it_ends_with_its_keeper_after_each_box), UNIT(boxes_are_ours_whoever_makes_them),
+	UNIT(what_is_due_comes_before_it_ends),
 	UNIT(one_that_can_not_be_made_is_told_and_so_is_its_end),
 	UNIT(it_has_no_descriptor_of_ours))
