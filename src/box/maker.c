@@ -175,11 +175,15 @@ static int read_made(struct frame *f, struct cur *c, struct box *box, struct err
 {
 	pid_t pid = (pid_t)cur_u32(c);
 
-	if (cur_end(c) < 0 || f->n_fds != 1 || pid <= 0)
+	if (cur_end(c) < 0 || f->n_fds > 1 || pid <= 0)
 		return err_set(err, -EBADMSG, "the maker of boxes is not understood");
 	box->pid = pid;
-	box->pid_fd = take_fd(&f->fds[0]);
-	return 1;
+	/* It is our child: until we reap it, its number is no other's. */
+	box->pid_fd = f->n_fds == 1 ? take_fd(&f->fds[0]) : (int)syscall(SYS_pidfd_open, pid, 0);
+	if (box->pid_fd >= 0)
+		return 1;
+	(void)kill(pid, SIGKILL);
+	return err_set(err, -ECANCELED, "no descriptor is left for a box");
 }
 
 int maker_hear(const struct maker *m, uint8_t *buffer, struct box *box, struct err *err)
@@ -187,7 +191,7 @@ int maker_hear(const struct maker *m, uint8_t *buffer, struct box *box, struct e
 	struct frame f;
 	struct cur c;
 
-	int r = frame_recv(m->control_fd, buffer, &f);
+	int r = frame_recv_lossy(m->control_fd, buffer, &f);
 	if (r == -EAGAIN)
 		return 0;
 	if (r != 1)

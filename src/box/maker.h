@@ -25,8 +25,10 @@ int maker_ask(const struct maker *m, const struct box_order *order, const struct
 	int init_fd, struct err *err);
 
 /* The answer that is due next. 1: `box` has its process; 0: there is no answer yet; -ECANCELED:
- * it could not be made, and `err` says why; any other error: there will be no answer, and whether
- * there is a process is not known. `buffer` has FRAME_SIZE_MAX bytes. */
+ * it could not be made, and `err` says why; if `box` has a process all the same, that was killed
+ * and is to be reaped. Any other error: there will be no answer, and whether there is a process is
+ * not known; but after -ECONNRESET there may be answers from before. `buffer` has FRAME_SIZE_MAX
+ * bytes. */
 int maker_hear(const struct maker *m, uint8_t *buffer, struct box *box, struct err *err);
 
 /* It is asked for no more: maker_hear() waits for what is due, a moment at most, and fails after

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -134,6 +135,41 @@ TEST(one_that_can_not_be_made_is_told_and_so_is_its_end)
 	IN_CHILD(fail_and_go_on, d.path);
 }
 
+static void have_no_room(void *ctx)
+{
+	struct stage s = { 0 };
+	struct err err = { 0 };
+	struct box box, other;
+	struct maker m = { .control_fd = -1 };
+	struct rlimit limit;
+
+	stage_host(&s, ctx);
+	CHILD_CHECK(maker_start(&s.host, &m, &err) == 0);
+	ask(&s, &m, &STAGE_ORDER(s.root, UID), &box);
+	struct pollfd p = { .fd = m.control_fd, .events = POLLIN };
+	CHILD_CHECK(poll(&p, 1, 20000) == 1);
+	CHILD_CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+	CHILD_CHECK(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 0, limit.rlim_max }) == 0);
+	CHILD_CHECK(maker_hear(&m, buffer, &box, &err) == -ECANCELED);
+	CHILD_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+	CHILD_CHECK(box.pid > 0 && box.pid_fd == -1);
+	CHILD_CHECK(waitpid(box.pid, NULL, 0) == box.pid);
+	box.pid = 0;
+	ask(&s, &m, &STAGE_ORDER(s.root, UID), &other); /* no fault of the maker's */
+	CHILD_CHECK(hear(&m, &other, &err) == 1);
+	box_fini(&box);
+	box_fini(&other);
+	maker_fini(&m);
+	CHILD_CHECK(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD);
+}
+
+TEST(one_for_which_no_descriptor_is_left_is_ended)
+{
+	SCRATCH(d);
+
+	IN_CHILD(have_no_room, d.path);
+}
+
 static void inherit_nothing(void *ctx)
 {
 	struct stage s = { 0 };
@@ -212,7 +248,8 @@ TEST(it_ends_with_its_keeper_after_each_box)
 	IN_CHILD(die_before_it, d.path);
 }
 
-TESTS(UNIT(it_ends_with_its_keeper_after_each_box), UNIT(boxes_are_ours_whoever_makes_them),
+TESTS(UNIT(one_for_which_no_descriptor_is_left_is_ended),
+	UNIT(it_ends_with_its_keeper_after_each_box), UNIT(boxes_are_ours_whoever_makes_them),
 	UNIT(what_is_due_comes_before_it_ends),
 	UNIT(one_that_can_not_be_made_is_told_and_so_is_its_end),
 	UNIT(it_has_no_descriptor_of_ours))

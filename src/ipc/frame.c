@@ -66,12 +66,13 @@ static void collect_fds(struct msghdr *msg, struct frame *f)
 	}
 }
 
-static int check_frame(
-	const struct msghdr *msg, const uint8_t *buffer, size_t size, struct frame *f)
+/* `bad_flags` are those of a message that is not whole. */
+static int check_frame(const struct msghdr *msg, int bad_flags, const uint8_t *buffer, size_t size,
+	struct frame *f)
 {
 	struct header head;
 
-	if (size < sizeof(head) || (msg->msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
+	if (size < sizeof(head) || (msg->msg_flags & bad_flags))
 		return -EBADMSG;
 	memcpy(&head, buffer, sizeof(head));
 	if (le32toh(head.version) != MESSAGE_VERSION)
@@ -82,7 +83,7 @@ static int check_frame(
 	return 1;
 }
 
-int frame_recv(int sock, uint8_t *buffer, struct frame *ret)
+static int receive(int sock, int bad_flags, uint8_t *buffer, struct frame *ret)
 {
 	union control control;
 	struct iovec part = { buffer, FRAME_SIZE_MAX };
@@ -103,13 +104,23 @@ int frame_recv(int sock, uint8_t *buffer, struct frame *ret)
 	collect_fds(&msg, &f);
 	if (n == 0 && f.n_fds == 0)
 		return 0;
-	int r = check_frame(&msg, buffer, (size_t)n, &f);
+	int r = check_frame(&msg, bad_flags, buffer, (size_t)n, &f);
 	if (r < 0) {
 		frame_close_fds(&f);
 		return r;
 	}
 	*ret = f;
 	return 1;
+}
+
+int frame_recv(int sock, uint8_t *buffer, struct frame *ret)
+{
+	return receive(sock, MSG_TRUNC | MSG_CTRUNC, buffer, ret);
+}
+
+int frame_recv_lossy(int sock, uint8_t *buffer, struct frame *ret)
+{
+	return receive(sock, MSG_TRUNC, buffer, ret);
 }
 
 void frame_close_fds(struct frame *f)

@@ -28,5 +28,8 @@ int frame_send(int sock, uint32_t type, const struct put *payload, const int *fd
  * `ret` belong to the caller: take_fd() or frame_close_fds(). */
 int frame_recv(int sock, uint8_t *buffer, struct frame *ret);
 
+/* The same, but some or all descriptors may be missing: those which we may not have any more. */
+int frame_recv_lossy(int sock, uint8_t *buffer, struct frame *ret);
+
 /* Close the descriptors that nobody took. */
 void frame_close_fds(struct frame *f);

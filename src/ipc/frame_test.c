@@ -2,6 +2,7 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "ipc/cur.h"
@@ -215,7 +216,28 @@ TEST(a_full_socket_says_so)
 	CHECK(n_sent > 0);
 }
 
-TESTS(UNIT(a_message_arrives_with_its_payload), UNIT(descriptors_arrive_in_order_and_close_on_exec),
+TEST(descriptors_for_which_there_is_no_room_are_lost_not_the_message)
+{
+	PAIR(p);
+	struct frame f = { 0 };
+	struct rlimit limit;
+
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(frame_send(p.a, MESSAGE_HELLO, NULL, &p.a, 1), 0);
+	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 0, limit.rlim_max }), 0);
+	int r = frame_recv(p.b, buffer, &f);
+	int r_lossy = frame_recv_lossy(p.b, buffer, &f);
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	CHECK_EQ(r, -EBADMSG);
+	CHECK_EQ(r_lossy, 1);
+	CHECK_EQ(f.type, MESSAGE_HELLO);
+	CHECK_EQ(f.n_fds, 0);
+}
+
+TESTS(UNIT(descriptors_for_which_there_is_no_room_are_lost_not_the_message),
+	UNIT(a_message_arrives_with_its_payload),
+	UNIT(descriptors_arrive_in_order_and_close_on_exec),
 	UNIT(too_many_descriptors_are_all_closed), UNIT(descriptors_of_a_bad_message_are_closed),
 	UNIT(short_messages_are_no_messages), UNIT(messages_have_a_largest_size),
 	UNIT(a_payload_that_passed_its_limit_is_not_sent),
