@@ -217,12 +217,23 @@ void maker_dismiss(const struct maker *m)
 	(void)shutdown(m->control_fd, SHUT_WR);
 }
 
+void maker_kill(const struct maker *m)
+{
+	if (m->pid > 0)
+		(void)kill(m->pid, SIGKILL);
+}
+
+bool maker_reap(struct maker *m, bool wait)
+{
+	if (m->pid > 0 && waitpid(m->pid, NULL, wait ? 0 : WNOHANG) == 0)
+		return false;
+	m->pid = 0;
+	return true;
+}
+
 void maker_fini(struct maker *m)
 {
+	maker_kill(m);
+	(void)maker_reap(m, true);
 	close_fdp(&m->control_fd);
-	if (m->pid > 0) {
-		(void)kill(m->pid, SIGKILL);
-		(void)waitpid(m->pid, NULL, 0);
-	}
-	*m = (struct maker){ .control_fd = -1 };
 }

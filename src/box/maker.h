@@ -3,6 +3,7 @@
  * the keeper clones, it serves nobody. So it has another do it ahead: a fork of itself that holds
  * nothing but a socket, and whose boxes are the keeper's own children. */
 #pragma once
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -35,5 +36,12 @@ int maker_hear(const struct maker *m, uint8_t *buffer, struct box *box, struct e
  * the last. */
 void maker_dismiss(const struct maker *m);
 
-/* End it; its boxes stay. */
+/* End it; its boxes stay. What it answered before can still be heard. */
+void maker_kill(const struct maker *m);
+
+/* Reap it after its end, which one that the kernel holds up may be late for; false while it still
+ * lives, unless we `wait`. */
+bool maker_reap(struct maker *m, bool wait);
+
+/* Both, and wait for it; then close. */
 void maker_fini(struct maker *m);

@@ -317,7 +317,7 @@ static bool is_to_be_sealed(const struct keeper *k, const struct stock *s, const
 static bool wants_ready(const struct keeper *k)
 {
 	return k->favourite && k->makes_ready && !k->stopping &&
-	       k->ready.n + k->making.orders.n < stock_wanted(&k->ready, clock_monotonic_ns());
+	       k->ready.n + making_orders(k)->n < stock_wanted(&k->ready, clock_monotonic_ns());
 }
 
 static void add_made(struct stock *s, struct boxed *b)
@@ -348,7 +348,7 @@ static void make_ready(struct keeper *k)
 	struct boxed *b = new_boxed(k->favourite);
 
 	b->asked_ns = clock_monotonic_ns();
-	b->is_sealed = is_to_be_sealed(k, &k->ready, &k->making.orders);
+	b->is_sealed = is_to_be_sealed(k, &k->ready, making_orders(k));
 	int r = make_group(k, &k->favourite_limits, b, &err);
 	if (r < 0) {
 		boxes_add_ready(k, b, err.text);
@@ -516,7 +516,8 @@ bool boxes_tend(struct keeper *k, bool quiet)
 	/* Not with each change while there are many. */
 	if (is_done || clock_monotonic_ns() - k->told_ns >= TELL_NS)
 		tell_warmth(k);
-	return wants_ready(k) || wants_warm(k) || k->n_retired > 0 || has_news(k);
+	return wants_ready(k) || wants_warm(k) || k->n_retired > 0 || has_news(k) ||
+	       making_pending(k) || templates_orders(k)->n > 0;
 }
 
 void boxes_relieve(struct keeper *k)
@@ -532,6 +533,19 @@ bool boxes_use_root(const struct keeper *k, const struct root *root)
 			return true;
 	}
 	return false;
+}
+
+static bool list_has_pid(const struct boxed *list, pid_t pid)
+{
+	while (list && list->box.pid != pid)
+		list = list->next;
+	return list;
+}
+
+bool boxes_have(const struct keeper *k, pid_t pid)
+{
+	return list_has_pid(k->ready.boxes, pid) || list_has_pid(k->busy, pid) ||
+	       list_has_pid(k->retired, pid);
 }
 
 void boxes_forget_root(struct keeper *k, const struct root *root)
@@ -556,7 +570,7 @@ void boxes_fini(struct keeper *k)
 	k->ready.n = k->clones.n = 0;
 	templates_fini(k);
 	/* All are dying; the kernel needs a moment to let go of their groups. */
-	for (int i = 0; i < 400 && bury_retired(k); i++)
+	for (int i = 0; i < 400 && (bury_retired(k) || making_seek_strays(k)); i++)
 		(void)usleep(i < 20 ? 500 : 5000);
 	while ((b = pop(&k->retired)))
 		free_boxed(k, b);

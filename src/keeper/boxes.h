@@ -73,6 +73,9 @@ void boxes_relieve(struct keeper *k);
 /* True while a run goes on there. */
 bool boxes_use_root(const struct keeper *k, const struct root *root);
 
+/* Whether this is the process of a box that is somebody's. */
+bool boxes_have(const struct keeper *k, pid_t pid);
+
 /* No box of this image is to be made ahead any more. */
 void boxes_forget_root(struct keeper *k, const struct root *root);
 

@@ -113,6 +113,8 @@ struct making {
 	struct watch watch;
 	struct orders orders;
 	uint64_t started_ns; /* CLOCK_MONOTONIC; 0: never */
+	bool is_dying;       /* it was killed, and is yet to be reaped */
+	size_t n_strays;     /* so many children of ours may be in no list */
 };
 
 struct keeper {
@@ -242,8 +244,14 @@ void workspaces_settle(struct keeper *k, struct workspace *w, uint64_t bytes);
 
 /* Ask the maker for a box; boxes_add_ready() hears of it. On failure `b` is as it was. */
 int making_ask(struct keeper *k, struct boxed *b, const struct box_order *order, struct err *err);
-/* Be rid of one that hangs. */
+/* Boxes that are to come. */
+const struct orders *making_orders(const struct keeper *k);
+/* Be rid of one that hangs, and of what one that is gone has left. */
 void making_tend(struct keeper *k);
+/* Whether it is to be tended to before long. */
+bool making_pending(const struct keeper *k);
+/* Reap what no list knows; false when there is no such thing. */
+bool making_seek_strays(struct keeper *k);
 void making_fini(struct keeper *k);
 
 /* templates.c */
@@ -259,6 +267,8 @@ void templates_fail(struct keeper *k, const char *why);
 bool templates_ready(const struct keeper *k);
 bool templates_pending(const struct keeper *k);                /* there is none, and should be */
 const struct orders *templates_orders(const struct keeper *k); /* boxes that are to come */
+/* Whether this is the process of one. */
+bool templates_have(const struct keeper *k, pid_t pid);
 /* Ask for a box of the user `uid`; it is boxes_add_warm()ed when it is there. */
 int templates_ask(struct keeper *k, struct boxed *b, uid_t uid, struct err *err);
 /* A network that nobody is in any more, of a box of template `id`. Takes the descriptor. */

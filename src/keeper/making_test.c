@@ -1,4 +1,5 @@
 #include <signal.h>
+#include <sys/ioctl.h>
 
 #include "base/clock.h"
 #include "base/str.h"
@@ -34,13 +35,30 @@ static void close_listening(struct keeper *k)
 	free(k->buffer);
 }
 
-static void wait_for_stock(struct keeper *k)
+static void wait_for_boxes(struct keeper *k)
 {
 	for (int i = 0; i < 1000 && k->ready.n < STOCK_MIN; i++) {
 		(void)boxes_tend(k, true);
 		listen_a_moment(k);
 	}
-	CHILD_CHECK(k->ready.n == STOCK_MIN && k->making.orders.n == 0);
+	CHILD_CHECK(k->ready.n == STOCK_MIN);
+}
+
+static void wait_for_stock(struct keeper *k)
+{
+	wait_for_boxes(k);
+	CHILD_CHECK(k->making.orders.n == 0);
+}
+
+/* Until the maker is gone, and what it owed us. */
+static void wait_for_its_end(struct keeper *k)
+{
+	for (int i = 0; i < 1000 && (k->making.maker.pid || k->making.orders.n > 0); i++) {
+		making_tend(k);
+		listen_a_moment(k);
+	}
+	CHILD_CHECK(k->making.orders.n == 0 && k->making.maker.pid == 0);
+	CHILD_CHECK(!k->making.is_dying && k->making.maker.control_fd == -1);
 }
 
 static void have_them_made(void *ctx)
@@ -81,9 +99,7 @@ static void lose_it(void *ctx)
 	(void)boxes_tend(&k, true);
 	CHILD_CHECK(k.making.orders.n == 1);
 	CHILD_CHECK(kill(first, SIGKILL) == 0);
-	for (int i = 0; i < 1000 && k.making.orders.n > 0; i++)
-		listen_a_moment(&k);
-	CHILD_CHECK(k.making.orders.n == 0 && k.making.maker.pid == 0);
+	wait_for_its_end(&k);
 	wait_for_stock(&k); /* by ourselves: it is too early for another */
 	CHILD_CHECK(k.making.maker.pid == 0);
 	close_listening(&k);
@@ -129,12 +145,16 @@ static void lose_patience(void *ctx)
 	CHILD_CHECK(kill(k.making.maker.pid, SIGSTOP) == 0);
 	boxes_forget_root(&k, root);
 	k.favourite = root;
-	(void)boxes_tend(&k, true);
+	for (int i = 0; i < 100 && (k.making.orders.n < STOCK_MIN || k.n_retired > 0); i++) {
+		(void)boxes_tend(&k, true);
+		(void)usleep(1000);
+	}
 	making_tend(&k);
-	CHILD_CHECK(k.making.orders.n == 1);
+	CHILD_CHECK(k.making.orders.n == STOCK_MIN);
+	CHILD_CHECK(boxes_tend(&k, true));   /* else nobody would look at it for long */
 	k.making.orders.first->asked_ns = 1; /* long ago */
 	making_tend(&k);
-	CHILD_CHECK(k.making.orders.n == 0 && k.making.maker.pid == 0);
+	wait_for_its_end(&k);
 	close_listening(&k);
 }
 
@@ -143,6 +163,130 @@ TEST(one_that_hangs_is_given_up)
 	SCRATCH(d);
 
 	IN_CHILD(lose_patience, d.path);
+}
+
+/* Until it has answered for `n` that we have not heard of. */
+static void wait_for_answers(const struct keeper *k, int n)
+{
+	const int size = 12; /* a header and a number */
+	int waiting = 0;
+
+	for (int i = 0; i < 1000 && waiting < n * size; i++) {
+		(void)usleep(5000);
+		CHILD_CHECK(ioctl(k->making.maker.control_fd, FIONREAD, &waiting) == 0);
+	}
+	CHILD_CHECK(waiting == n * size);
+}
+
+static void answer_and_die(void *ctx)
+{
+	struct keeper k;
+	struct root *root = NULL;
+	siginfo_t info;
+
+	open_listening(&k, ctx, &root);
+	(void)boxes_tend(&k, true);
+	(void)boxes_tend(&k, true);
+	CHILD_CHECK(k.making.orders.n == 2);
+	wait_for_answers(&k, 2);
+	CHILD_CHECK(kill(k.making.maker.pid, SIGSTOP) == 0);
+	stock_limit(&k.ready, 3, 1);
+	stock_count(&k.ready, false, clock_monotonic_ns());
+	(void)boxes_tend(&k, true); /* one that it does not read */
+	CHILD_CHECK(k.making.orders.n == 3);
+	CHILD_CHECK(kill(k.making.maker.pid, SIGKILL) == 0);
+	CHILD_CHECK(waitid(P_PID, (id_t)k.making.maker.pid, &info, WEXITED | WNOWAIT) == 0);
+	wait_for_its_end(&k);
+	CHILD_CHECK(k.ready.n == 2 && k.n_retired == 1);
+	for (const struct boxed *b = k.ready.boxes; b; b = b->next)
+		CHILD_CHECK(b->box.pid > 0 && b->box.pid_fd >= 0 && kill(b->box.pid, 0) == 0);
+	close_listening(&k);
+}
+
+TEST(what_it_made_before_its_end_is_used)
+{
+	SCRATCH(d);
+
+	IN_CHILD(answer_and_die, d.path);
+}
+
+/* As in the middle of a system call that does not end. */
+static void die_slowly(void *ctx)
+{
+	struct keeper k;
+	struct root *root = NULL;
+
+	open_listening(&k, ctx, &root);
+	pid_t pid = fork();
+	if (pid == 0) {
+		for (;;)
+			(void)pause();
+	}
+	k.making.maker = (struct maker){ .pid = pid, .control_fd = -1 };
+	k.making.is_dying = true;
+	wait_for_boxes(&k); /* by ourselves, and we did not wait for it */
+	CHILD_CHECK(k.making.is_dying && k.making.maker.pid == pid && making_pending(&k));
+	CHILD_CHECK(kill(pid, SIGKILL) == 0);
+	wait_for_its_end(&k);
+	CHILD_CHECK(!making_pending(&k));
+	(void)boxes_tend(&k, true);
+	boxes_forget_root(&k, root);
+	k.favourite = root;
+	(void)boxes_tend(&k, true);
+	CHILD_CHECK(k.making.maker.pid > 0 && k.making.orders.n == 1); /* another */
+	close_listening(&k);
+}
+
+TEST(one_that_does_not_die_is_not_waited_for)
+{
+	SCRATCH(d);
+
+	IN_CHILD(die_slowly, d.path);
+}
+
+static pid_t end_at_once(void)
+{
+	siginfo_t info;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(0);
+	CHILD_CHECK(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) == 0);
+	return pid;
+}
+
+static void leave_a_stray(void *ctx)
+{
+	struct keeper k;
+	struct root *root = NULL;
+	siginfo_t info;
+
+	open_listening(&k, ctx, &root);
+	wait_for_stock(&k);
+	const struct boxed *b = k.ready.boxes;
+	CHILD_CHECK(kill(b->box.pid, SIGKILL) == 0);
+	CHILD_CHECK(waitid(P_PID, (id_t)b->box.pid, &info, WEXITED | WNOWAIT) == 0);
+	k.making.n_strays = 1;
+	making_tend(&k);
+	CHILD_CHECK(k.making.n_strays == 1); /* it is dead, but not ours */
+	CHILD_CHECK(waitid(P_PID, (id_t)b->box.pid, &info, WEXITED | WNOWAIT) == 0);
+	boxes_forget_root(&k, root);
+	for (int i = 0; i < 1000 && k.n_retired > 0; i++) {
+		(void)boxes_tend(&k, true);
+		(void)usleep(1000);
+	}
+	pid_t stray = end_at_once();
+	making_tend(&k);
+	CHILD_CHECK(k.making.n_strays == 0);
+	CHILD_CHECK(waitpid(stray, NULL, 0) < 0 && errno == ECHILD);
+	close_listening(&k);
+}
+
+TEST(a_child_that_no_list_has_is_reaped)
+{
+	SCRATCH(d);
+
+	IN_CHILD(leave_a_stray, d.path);
 }
 
 static void forget_what_was_asked_for(void *ctx)
@@ -167,6 +311,7 @@ TEST(one_of_an_image_that_is_gone_is_not_used)
 	IN_CHILD(forget_what_was_asked_for, d.path);
 }
 
-TESTS(UNIT(one_that_hangs_is_given_up), UNIT(a_keeper_that_ends_has_its_orders_finished),
-	UNIT(boxes_are_made_by_another), UNIT(without_it_we_make_them_ourselves),
-	UNIT(one_of_an_image_that_is_gone_is_not_used))
+TESTS(UNIT(what_it_made_before_its_end_is_used), UNIT(one_that_does_not_die_is_not_waited_for),
+	UNIT(a_child_that_no_list_has_is_reaped), UNIT(one_that_hangs_is_given_up),
+	UNIT(a_keeper_that_ends_has_its_orders_finished), UNIT(boxes_are_made_by_another),
+	UNIT(without_it_we_make_them_ourselves), UNIT(one_of_an_image_that_is_gone_is_not_used))

@@ -78,6 +78,15 @@ const struct orders *templates_orders(const struct keeper *k)
 	return serving(k) ? &serving(k)->orders : &none;
 }
 
+bool templates_have(const struct keeper *k, pid_t pid)
+{
+	const struct template *t = k->templates;
+
+	while (t && t->process.pid != pid)
+		t = t->next;
+	return t;
+}
+
 /* The template may be at it still, and let somebody join its group: that is not for another. */
 static void drop_order(struct keeper *k, struct boxed *b)
 {
