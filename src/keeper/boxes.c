@@ -21,11 +21,7 @@
 #include "box/cgroup.h"
 #include "box/net.h"
 #include "box/root.h"
-#include "ipc/cur.h"
 #include "keeper/keeper_private.h"
-
-/* For as long those who want to know what waits may not hear of it, while that changes. */
-#define TELL_NS UINT64_C(250000000)
 
 static bool list_has_uid(const struct boxed *list, uid_t uid)
 {
@@ -427,53 +423,6 @@ static void make_warm(struct keeper *k)
 	}
 }
 
-static void describe_stock(const struct stock *s, struct warm_stock *ret)
-{
-	ret->waiting = s->n;
-	ret->hits = s->n_hits;
-	ret->misses = s->n_misses;
-	ret->made = s->n_made;
-	ret->made_us = s->made_ns / 1000;
-}
-
-static void describe(const struct keeper *k, struct warm_state *ret)
-{
-	*ret = (struct warm_state){ 0 };
-	describe_stock(&k->ready, &ret->boxes);
-	describe_stock(&k->clones, &ret->clones);
-	ret->boxes.making = k->making.orders.n;
-	ret->clones.making = templates_orders(k)->n;
-	(void)snprintf(
-		ret->image, sizeof(ret->image), "%s", k->favourite ? k->favourite->image : "host");
-}
-
-static bool has_news(const struct keeper *k)
-{
-	struct warm_state now;
-
-	describe(k, &now);
-	return !warm_state_is_same(&now, &k->told);
-}
-
-/* For who wants to know, when it is other than before. */
-static void tell_warmth(struct keeper *k)
-{
-	struct put p;
-
-	if (!has_news(k))
-		return;
-	describe(k, &k->told);
-	k->told_ns = clock_monotonic_ns();
-	put_init(&p, 4096);
-	warm_state_put(&k->told, &p);
-	/* One that does not read misses news, no more. */
-	for (const struct peer *peer = k->peers; peer; peer = peer->next) {
-		if (peer->hears_warmth)
-			(void)frame_send(peer->watch.fd, MESSAGE_WARMTH, &p, NULL, 0);
-	}
-	put_fini(&p);
-}
-
 /* One less, if there are more than are wanted. */
 static bool shrink(struct keeper *k, struct stock *s)
 {
@@ -513,10 +462,8 @@ bool boxes_tend(struct keeper *k, bool quiet)
 
 	if (is_done)
 		(void)bury_retired(k);
-	/* Not with each change while there are many. */
-	if (is_done || clock_monotonic_ns() - k->told_ns >= TELL_NS)
-		tell_warmth(k);
-	return wants_ready(k) || wants_warm(k) || k->n_retired > 0 || has_news(k) ||
+	boxes_tell(k, is_done);
+	return wants_ready(k) || wants_warm(k) || k->n_retired > 0 || boxes_have_news(k) ||
 	       making_pending(k) || templates_orders(k)->n > 0;
 }
 
