@@ -295,25 +295,71 @@ static bool bury_retired(struct keeper *k)
 	return k->retired != NULL;
 }
 
-static bool has_open(const struct boxed *list)
+static bool is_open_on(const struct boxed *b, const struct root *root)
 {
-	for (; list; list = list->next) {
-		if (!list->is_sealed)
-			return true;
-	}
-	return false;
+	return b->root == root && !b->is_sealed;
+}
+
+static size_t count_open(const struct boxed *list, const struct root *root)
+{
+	size_t n = 0;
+
+	for (; list; list = list->next)
+		n += is_open_on(list, root);
+	return n;
+}
+
+/* Sealed, or on another image. */
+static struct boxed *find_other(const struct stock *s, const struct root *root)
+{
+	struct boxed *b = s->boxes;
+
+	while (b && is_open_on(b, root))
+		b = b->next;
+	return b;
 }
 
 /* As long as runs are plain, all but one of those that wait are sealed. */
-static bool is_to_be_sealed(const struct keeper *k, const struct stock *s, const struct orders *o)
+static bool is_to_be_sealed(const struct keeper *k, const struct stock *s, const struct orders *o,
+	const struct root *root)
 {
-	return k->favours_plain && (has_open(s->boxes) || has_open(o->first));
+	return k->favours_plain && count_open(s->boxes, root) + count_open(o->first, root) > 0;
+}
+
+/* How many of these `n` suit a run like the last one. One that is not plain needs an open box. */
+static size_t count_suiting(
+	const struct keeper *k, const struct boxed *list, size_t n, const struct root *root)
+{
+	return k->favours_plain ? n : count_open(list, root);
+}
+
+static bool wants_more(const struct keeper *k, const struct stock *s, const struct orders *o,
+	const struct root *root)
+{
+	size_t n = count_suiting(k, s->boxes, s->n, root) + count_suiting(k, o->first, o->n, root);
+
+	return !k->stopping && n < stock_wanted(s, clock_monotonic_ns()) &&
+	       (s->n + o->n < s->n_max || find_other(s, root));
+}
+
+static void retire_waiting(struct keeper *k, struct stock *s, struct boxed *b)
+{
+	remove_waiting(s, b);
+	boxes_retire(k, b);
+}
+
+/* For one more, in the place of one that does not suit. */
+static void make_room(
+	struct keeper *k, struct stock *s, const struct orders *o, const struct root *root)
+{
+	if (s->n + o->n >= s->n_max)
+		retire_waiting(k, s, find_other(s, root));
 }
 
 static bool wants_ready(const struct keeper *k)
 {
-	return k->favourite && k->makes_ready && !k->stopping &&
-	       k->ready.n + making_orders(k)->n < stock_wanted(&k->ready, clock_monotonic_ns());
+	return k->favourite && k->makes_ready &&
+	       wants_more(k, &k->ready, making_orders(k), k->favourite);
 }
 
 static void add_made(struct stock *s, struct boxed *b)
@@ -344,7 +390,8 @@ static void make_ready(struct keeper *k)
 	struct boxed *b = new_boxed(k->favourite);
 
 	b->asked_ns = clock_monotonic_ns();
-	b->is_sealed = is_to_be_sealed(k, &k->ready, making_orders(k));
+	b->is_sealed = is_to_be_sealed(k, &k->ready, making_orders(k), k->favourite);
+	make_room(k, &k->ready, making_orders(k), k->favourite);
 	int r = make_group(k, &k->favourite_limits, b, &err);
 	if (r < 0) {
 		boxes_add_ready(k, b, err.text);
@@ -366,8 +413,7 @@ static void forget_waiting(struct keeper *k, struct stock *s, const struct root 
 		next = b->next;
 		if (root && b->root != root)
 			continue;
-		remove_waiting(s, b);
-		boxes_retire(k, b);
+		retire_waiting(k, s, b);
 	}
 }
 
@@ -401,9 +447,8 @@ void boxes_add_warm(struct keeper *k, struct boxed *b)
 
 static bool wants_warm(const struct keeper *k)
 {
-	return k->warm.warmth == WARM_LANGUAGES && templates_ready(k) && !k->stopping &&
-	       k->clones.n + templates_orders(k)->n <
-		       stock_wanted(&k->clones, clock_monotonic_ns());
+	return k->warm.warmth == WARM_LANGUAGES && templates_ready(k) &&
+	       wants_more(k, &k->clones, templates_orders(k), k->host_root);
 }
 
 /* The template does it while we go on. */
@@ -413,7 +458,8 @@ static void make_warm(struct keeper *k)
 	struct boxed *b = new_boxed(k->host_root);
 
 	b->asked_ns = clock_monotonic_ns();
-	b->is_sealed = is_to_be_sealed(k, &k->clones, templates_orders(k));
+	b->is_sealed = is_to_be_sealed(k, &k->clones, templates_orders(k), k->host_root);
+	make_room(k, &k->clones, templates_orders(k), k->host_root);
 	int r = make_group(k, &k->favourite_limits, b, &err);
 	if (r == 0)
 		r = templates_ask(k, b, boxes_choose_uid(k), &err);
@@ -423,30 +469,38 @@ static void make_warm(struct keeper *k)
 	}
 }
 
-/* One less, if there are more than are wanted. */
-static bool shrink(struct keeper *k, struct stock *s)
+/* The first to go: one that does not suit; else any, but not the last that is open. */
+static struct boxed *find_surplus(
+	const struct keeper *k, const struct stock *s, const struct root *root)
 {
-	struct boxed *b = s->boxes;
+	struct boxed *other = find_other(s, root);
 
-	if (!b || s->n <= stock_wanted(s, clock_monotonic_ns()))
+	if (!other || (k->favours_plain && count_open(s->boxes, root) > 1))
+		return s->boxes;
+	return other;
+}
+
+/* One less, if there are too many. */
+static bool shrink(struct keeper *k, struct stock *s, const struct root *root)
+{
+	if (s->n <= stock_most(s, clock_monotonic_ns()))
 		return false;
-	remove_waiting(s, b);
-	boxes_retire(k, b);
+	retire_waiting(k, s, find_surplus(k, s, root));
 	return true;
 }
 
 /* What is made beside a run slows it down. So where one run goes on alone, the next box is made
  * when that is over, unless it was the last. */
-static bool is_pressed(const struct keeper *k, const struct stock *s)
+static bool is_pressed(const struct keeper *k, const struct stock *s, const struct root *root)
 {
-	return s->n == 0 || (k->busy && k->busy->next);
+	return count_suiting(k, s->boxes, s->n, root) == 0 || (k->busy && k->busy->next);
 }
 
 static bool make_one(struct keeper *k, bool quiet)
 {
-	if (wants_warm(k) && (quiet || is_pressed(k, &k->clones)))
+	if (wants_warm(k) && (quiet || is_pressed(k, &k->clones, k->host_root)))
 		make_warm(k);
-	else if (wants_ready(k) && (quiet || is_pressed(k, &k->ready)))
+	else if (wants_ready(k) && (quiet || is_pressed(k, &k->ready, k->favourite)))
 		make_ready(k);
 	else
 		return false;
@@ -457,8 +511,8 @@ bool boxes_tend(struct keeper *k, bool quiet)
 {
 	making_tend(k);
 	templates_tend(k);
-	bool is_done =
-		!make_one(k, quiet) && quiet && !shrink(k, &k->ready) && !shrink(k, &k->clones);
+	bool is_done = !make_one(k, quiet) && quiet && !shrink(k, &k->ready, k->favourite) &&
+		       !shrink(k, &k->clones, k->host_root);
 
 	if (is_done)
 		(void)bury_retired(k);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <sys/socket.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "box/net.h"
 #include "keeper/real_sample.h"
@@ -115,6 +116,111 @@ TEST(a_plain_run_takes_one_that_is_sealed)
 	SCRATCH(d);
 
 	IN_CHILD(take_sealed, d.path);
+}
+
+/* Have `n` made, within a limit of as many, and as often as it takes. */
+static void fill(struct keeper *k, size_t n)
+{
+	stock_limit(&k->ready, n, 1);
+	k->ready.n_wanted = n;
+	k->ready.used_ns = clock_monotonic_ns();
+	for (int i = 0; i < 1000 && (boxes_tend(k, true) || k->ready.n < n); i++)
+		(void)usleep(1000);
+	CHILD_CHECK(k->ready.n == n);
+}
+
+static size_t count_sealed(const struct keeper *k)
+{
+	size_t n = 0;
+
+	for (const struct boxed *b = k->ready.boxes; b; b = b->next)
+		n += b->is_sealed;
+	return n;
+}
+
+static void need_open_ones(void *ctx)
+{
+	struct keeper k;
+	struct root *root = NULL;
+	char *argv[] = { (char *)"true", NULL };
+	struct spec large;
+
+	spec_init(&large);
+	large.argv = argv;
+	large.limits.tmp_bytes *= 2;
+	real_open(&k, ctx, &root);
+	k.favourite = root;
+	k.makes_ready = k.favours_plain = true;
+	fill(&k, 4);
+	CHILD_CHECK(count_sealed(&k) == 3);
+	boxes_retire(&k, take_for(&k, root, &large));
+	fill(&k, 4);
+	CHILD_CHECK(count_sealed(&k) == 0);
+	for (int i = 0; i < 4; i++) {
+		struct boxed *b = take_for(&k, root, &large);
+
+		CHILD_CHECK(b->is_ahead);
+		boxes_retire(&k, b);
+	}
+	real_close(&k);
+}
+
+TEST(sealed_boxes_are_not_in_the_way_of_open_ones)
+{
+	SCRATCH(d);
+
+	IN_CHILD(need_open_ones, d.path);
+}
+
+static void change_image(void *ctx)
+{
+	struct keeper k;
+	struct root *root = NULL;
+	struct root other = { .image = "other" };
+
+	real_open(&k, ctx, &root);
+	k.favourite = root;
+	k.makes_ready = k.favours_plain = true;
+	fill(&k, 1);
+	CHILD_CHECK(count_sealed(&k) == 0);
+	k.ready.boxes->root = &other;
+	fill(&k, 2); /* one that is open on another image is of no use */
+	CHILD_CHECK(k.ready.boxes->root == root && !k.ready.boxes->is_sealed);
+	fill(&k, 3);
+	CHILD_CHECK(k.ready.boxes->root == root && k.ready.boxes->is_sealed);
+	k.favours_plain = false;
+	fill(&k, 3);
+	CHILD_CHECK(count_sealed(&k) == 0);
+	for (const struct boxed *b = k.ready.boxes; b; b = b->next)
+		CHILD_CHECK(b->root == root);
+	real_close(&k);
+}
+
+TEST(open_ones_count_on_the_image_used_last_only)
+{
+	SCRATCH(d);
+
+	IN_CHILD(change_image, d.path);
+}
+
+TEST(the_last_open_one_stays_when_there_are_too_many)
+{
+	SCRATCH(d);
+	struct sample s;
+
+	sample_open(&s, 0);
+	CHECK_EQ(state_open(&s.k, d.path, NULL), 0);
+	s.k.favourite = &s.root;
+	s.k.favours_plain = true;
+	for (int i = 0; i < 4; i++) {
+		(void)close(sample_box(&s));
+		s.k.ready.boxes->is_sealed = i < 3;
+	}
+	for (int i = 0; i < 10; i++)
+		(void)boxes_tend(&s.k, true);
+	CHECK_EQ(s.k.ready.n, STOCK_MIN);
+	CHECK(!s.k.ready.boxes->is_sealed && s.k.ready.boxes->next->is_sealed);
+	sample_close(&s);
 }
 
 static void kill_ready(void *ctx)
@@ -267,7 +373,10 @@ TEST(what_is_not_executed_is_no_python)
 	CHECK(!boxes_is_python(&s));
 }
 
-TESTS(UNIT(a_plain_run_takes_one_that_is_sealed), UNIT(what_is_not_executed_is_no_python),
+TESTS(UNIT(sealed_boxes_are_not_in_the_way_of_open_ones),
+	UNIT(open_ones_count_on_the_image_used_last_only),
+	UNIT(the_last_open_one_stays_when_there_are_too_many),
+	UNIT(a_plain_run_takes_one_that_is_sealed), UNIT(what_is_not_executed_is_no_python),
 	UNIT(boxes_are_taken_made_ahead_and_retired),
 	UNIT(one_that_can_not_be_made_is_of_its_image_only),
 	UNIT(a_box_that_died_while_it_waited_is_not_used),

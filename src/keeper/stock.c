@@ -20,10 +20,19 @@ void stock_count(struct stock *s, bool was_there, uint64_t now_ns)
 		s->n_wanted++;
 }
 
+static bool is_idle(const struct stock *s, uint64_t now_ns)
+{
+	return now_ns - s->used_ns >= STOCK_IDLE_MS * NS_PER_MS;
+}
+
 size_t stock_wanted(const struct stock *s, uint64_t now_ns)
 {
-	bool is_idle = now_ns - s->used_ns >= STOCK_IDLE_MS * NS_PER_MS;
-	size_t n = is_idle || s->n_wanted < STOCK_MIN ? STOCK_MIN : s->n_wanted;
+	size_t n = is_idle(s, now_ns) || s->n_wanted < STOCK_MIN ? STOCK_MIN : s->n_wanted;
 
 	return n < s->n_max ? n : s->n_max;
+}
+
+size_t stock_most(const struct stock *s, uint64_t now_ns)
+{
+	return is_idle(s, now_ns) ? stock_wanted(s, now_ns) : s->n_max;
 }

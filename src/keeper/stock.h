@@ -31,5 +31,8 @@ void stock_limit(struct stock *s, uint64_t bytes, uint64_t bytes_each);
 /* One was asked for, and was there or not. */
 void stock_count(struct stock *s, bool was_there, uint64_t now_ns);
 
-/* How many there should be now. */
+/* How many there should be now, of those that suit. */
 size_t stock_wanted(const struct stock *s, uint64_t now_ns);
+
+/* And how many there may be, with those that do not: they are left for who may come for them. */
+size_t stock_most(const struct stock *s, uint64_t now_ns);

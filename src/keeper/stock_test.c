@@ -39,7 +39,9 @@ TEST(it_shrinks_when_nobody_comes)
 	for (int i = 0; i < 50; i++)
 		stock_count(&s, false, MS);
 	CHECK_EQ(stock_wanted(&s, MS + STOCK_IDLE_MS * MS - 1), STOCK_MIN + 50);
+	CHECK_EQ(stock_most(&s, MS + STOCK_IDLE_MS * MS - 1), 100);
 	CHECK_EQ(stock_wanted(&s, MS + STOCK_IDLE_MS * MS), STOCK_MIN);
+	CHECK_EQ(stock_most(&s, MS + STOCK_IDLE_MS * MS), STOCK_MIN);
 	/* And grows from there. */
 	stock_count(&s, false, MS + STOCK_IDLE_MS * MS);
 	CHECK_EQ(stock_wanted(&s, MS + STOCK_IDLE_MS * MS), STOCK_MIN + 1);
