@@ -278,21 +278,22 @@ static bool bury(struct keeper *k, struct boxed *b)
 	return true;
 }
 
-/* Try to be rid of each retired box once; those still dying stay. */
-static bool bury_retired(struct keeper *k)
+/* Try to be rid of so many retired boxes; those still dying stay. False when none is left. */
+static bool bury_retired(struct keeper *k, size_t max)
 {
-	struct boxed *list = k->retired;
-	struct boxed *b;
+	for (struct boxed **at = &k->retired; *at && max > 0;) {
+		struct boxed *b = *at;
+		struct boxed *next = b->next;
 
-	k->retired = NULL;
-	k->n_retired = 0;
-	while ((b = pop(&list))) {
-		if (bury(k, b))
+		if (!bury(k, b)) {
+			at = &b->next;
 			continue;
-		push(&k->retired, b);
-		k->n_retired++;
+		}
+		*at = next;
+		k->n_retired--;
+		max--;
 	}
-	return k->retired != NULL;
+	return k->retired;
 }
 
 static bool is_open_on(const struct boxed *b, const struct root *root)
@@ -514,8 +515,9 @@ bool boxes_tend(struct keeper *k, bool quiet)
 	bool is_done = !make_one(k, quiet) && quiet && !shrink(k, &k->ready, k->favourite) &&
 		       !shrink(k, &k->clones, k->host_root);
 
+	/* It takes a while, and somebody may come: so one at a time. */
 	if (is_done)
-		(void)bury_retired(k);
+		(void)bury_retired(k, 1);
 	boxes_tell(k, is_done);
 	return wants_ready(k) || wants_warm(k) || k->n_retired > 0 || boxes_have_news(k) ||
 	       making_pending(k) || templates_orders(k)->n > 0;
@@ -524,7 +526,7 @@ bool boxes_tend(struct keeper *k, bool quiet)
 void boxes_relieve(struct keeper *k)
 {
 	if (k->n_retired > RETIRED_BOXES_MAX)
-		(void)bury_retired(k);
+		(void)bury_retired(k, SIZE_MAX);
 }
 
 bool boxes_use_root(const struct keeper *k, const struct root *root)
@@ -571,7 +573,7 @@ void boxes_fini(struct keeper *k)
 	k->ready.n = k->clones.n = 0;
 	templates_fini(k);
 	/* All are dying; the kernel needs a moment to let go of their groups. */
-	for (int i = 0; i < 400 && (bury_retired(k) || making_seek_strays(k)); i++)
+	for (int i = 0; i < 400 && (bury_retired(k, SIZE_MAX) || making_seek_strays(k)); i++)
 		(void)usleep(i < 20 ? 500 : 5000);
 	while ((b = pop(&k->retired)))
 		free_boxed(k, b);

@@ -297,6 +297,38 @@ TEST(one_that_can_not_be_made_is_of_its_image_only)
 	sample_close(&s);
 }
 
+/* Whoever comes meanwhile is heard in between. */
+TEST(retired_boxes_are_buried_one_by_one)
+{
+	SCRATCH(d);
+	struct sample s;
+	size_t n_turns = 0;
+
+	sample_open(&s, 0);
+	CHECK_EQ(state_open(&s.k, d.path, NULL), 0);
+	for (int i = 0; i < 3; i++) {
+		siginfo_t info;
+
+		(void)close(sample_box(&s));
+		CHECK_EQ(kill(s.k.ready.boxes->box.pid, SIGKILL), 0);
+		CHECK_EQ(
+			waitid(P_PID, (id_t)s.k.ready.boxes->box.pid, &info, WEXITED | WNOWAIT), 0);
+	}
+	boxes_forget_root(&s.k, &s.root);
+	CHECK_EQ(s.k.n_retired, 3);
+	for (size_t n = 3; n > 0 && n_turns < 1000; n_turns++) {
+		bool is_more = boxes_tend(&s.k, true);
+
+		CHECK(s.k.n_retired + 1 >= n);
+		CHECK(is_more || s.k.n_retired == 0);
+		n = s.k.n_retired;
+		(void)usleep(1000);
+	}
+	CHECK_EQ(s.k.n_retired, 0);
+	CHECK(!s.k.retired && n_turns >= 3);
+	sample_close(&s);
+}
+
 static ino_t net_of(const struct boxed *b)
 {
 	struct stat st;
@@ -373,7 +405,7 @@ TEST(what_is_not_executed_is_no_python)
 	CHECK(!boxes_is_python(&s));
 }
 
-TESTS(UNIT(sealed_boxes_are_not_in_the_way_of_open_ones),
+TESTS(UNIT(retired_boxes_are_buried_one_by_one), UNIT(sealed_boxes_are_not_in_the_way_of_open_ones),
 	UNIT(open_ones_count_on_the_image_used_last_only),
 	UNIT(the_last_open_one_stays_when_there_are_too_many),
 	UNIT(a_plain_run_takes_one_that_is_sealed), UNIT(what_is_not_executed_is_no_python),
