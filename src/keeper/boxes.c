@@ -23,6 +23,9 @@
 #include "box/root.h"
 #include "keeper/keeper_private.h"
 
+/* A run that came within this time of the one before it did not come alone. */
+#define CROWDED_NS UINT64_C(20000000)
+
 static bool list_has_uid(const struct boxed *list, uid_t uid)
 {
 	for (; list; list = list->next) {
@@ -226,6 +229,7 @@ int boxes_take(struct keeper *k, const struct root *root, const struct spec *spe
 	k->favours_plain = spec_is_plain(spec);
 	if (r < 0)
 		return r;
+	b->taken_ns = clock_monotonic_ns();
 	push(&k->busy, b);
 	if (limits_differ(limits, &b->limits))
 		r = cgroup_set_limits(b->cgroup, limits, err);
@@ -490,11 +494,20 @@ static bool shrink(struct keeper *k, struct stock *s, const struct root *root)
 	return true;
 }
 
-/* What is made beside a run slows it down. So where one run goes on alone, the next box is made
+/* Whether runs come at the same time. One that has been there for long, as an interpreter of a
+ * session is, is not in a hurry any more. */
+static bool is_crowded(const struct keeper *k)
+{
+	const struct boxed *before = k->busy ? k->busy->next : NULL;
+
+	return before && clock_monotonic_ns() - before->taken_ns < CROWDED_NS;
+}
+
+/* What is made beside a run slows it down. So where one run comes alone, the next box is made
  * when that is over, unless it was the last. */
 static bool is_pressed(const struct keeper *k, const struct stock *s, const struct root *root)
 {
-	return count_suiting(k, s->boxes, s->n, root) == 0 || (k->busy && k->busy->next);
+	return count_suiting(k, s->boxes, s->n, root) == 0 || is_crowded(k);
 }
 
 static bool make_one(struct keeper *k, bool quiet)

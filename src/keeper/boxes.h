@@ -30,6 +30,7 @@ struct boxed {
 	bool is_ahead;        /* it was there before its run */
 	bool is_sealed;       /* and is for one that is plain only */
 	uint64_t asked_ns;    /* when a template or the maker was asked for it */
+	uint64_t taken_ns;    /* when its run came */
 };
 
 /* A box on `root` for `spec`, of the host user `uid`, or of a fresh one if that is

@@ -67,6 +67,42 @@ TEST(boxes_are_taken_made_ahead_and_retired)
 	IN_CHILD(use_some, d.path);
 }
 
+/* Of the two that wait one is taken; is another made before there is a quiet moment? */
+static bool makes_beside(struct keeper *k, const struct root *root, const struct limits *limits)
+{
+	make_ready(k);
+	struct boxed *b = take(k, root, limits);
+	(void)boxes_tend(k, false);
+	bool is_made = k->ready.n + k->making.orders.n == STOCK_MIN;
+	boxes_retire(k, b);
+	return is_made;
+}
+
+static void make_beside(void *ctx)
+{
+	struct keeper k;
+	struct root *root = NULL;
+	struct spec standard;
+
+	spec_init(&standard);
+	real_open(&k, ctx, &root);
+	struct boxed *other = take(&k, root, &standard.limits);
+	boxes_retire(&k, take(&k, root, &standard.limits));
+	CHILD_CHECK(makes_beside(&k, root, &standard.limits));
+	other->taken_ns -= UINT64_C(1000000000); /* it has been there for long */
+	CHILD_CHECK(!makes_beside(&k, root, &standard.limits));
+	boxes_retire(&k, other);
+	CHILD_CHECK(!makes_beside(&k, root, &standard.limits));
+	real_close(&k);
+}
+
+TEST(nothing_is_made_beside_a_run_that_comes_alone)
+{
+	SCRATCH(d);
+
+	IN_CHILD(make_beside, d.path);
+}
+
 static struct boxed *take_for(struct keeper *k, const struct root *root, const struct spec *spec)
 {
 	struct boxed *b = NULL;
@@ -410,6 +446,7 @@ TESTS(UNIT(retired_boxes_are_buried_one_by_one), UNIT(sealed_boxes_are_not_in_th
 	UNIT(the_last_open_one_stays_when_there_are_too_many),
 	UNIT(a_plain_run_takes_one_that_is_sealed), UNIT(what_is_not_executed_is_no_python),
 	UNIT(boxes_are_taken_made_ahead_and_retired),
+	UNIT(nothing_is_made_beside_a_run_that_comes_alone),
 	UNIT(one_that_can_not_be_made_is_of_its_image_only),
 	UNIT(a_box_that_died_while_it_waited_is_not_used),
 	UNIT(no_more_boxes_are_made_of_a_root_that_goes),
