@@ -122,10 +122,8 @@ def waiting_boxes(server):
     return {kind: statistics.mean(values) for kind, values in found.items() if values}
 
 
-def measure_burst(server):
-    """All at once on a server that had nothing to do; against one alone."""
-    clients = [serve.Client(server.port) for _ in range(BURST)]
-    works = [through(client, TRUE) for client in clients]
+def measure_burst(works):
+    """All at once, where there was nothing to do; against one alone."""
     alone = time_in_turns({"one": works[0]}, 20, 0.01)["one"]["p50"]
     time.sleep(1)
     gate, times = threading.Barrier(BURST), []
@@ -154,7 +152,9 @@ def measure(program, scratch, rounds, seconds=SECONDS):
         time.sleep(1)
         result["warm.idle_mb_per_box"] = waiting_boxes(server)
         result["warm.runs_per_sec"] = measure_rates(server, seconds)
-        result["warm.burst_ms"] = measure_burst(server)
+        result["warm.burst_ms"] = measure_burst(
+            [through(serve.Client(server.port), TRUE) for _ in range(BURST)])
+        result["bare.burst_ms"] = measure_burst([bare(TRUE) for _ in range(BURST)])
     finally:
         server.stop()
         server.end_keeper()
@@ -191,3 +191,5 @@ def show(m):
     print(f"{'warm.runs_per_sec':30} {rates}")
     idle = ", ".join(f"{name} {value:.2f}" for name, value in m["warm.idle_mb_per_box"].items())
     print(f"{'warm.idle_mb_per_box':30} {idle}")
+    burst = m["bare.burst_ms"]
+    print(f"a burst of {BURST} without any box: p99 / p50 of one {burst['p99'] / burst['alone']:.0f}")
