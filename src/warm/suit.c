@@ -25,14 +25,14 @@ static const char *const early_variables[] = { "PYTHON", "LD_", "LC_", "LANG", "
 	"MALLOC_", "GLIBC_", "GCONV_", "NLSPATH", "LOCPATH", "OPENBLAS", "GOTO_", "OMP_", "MKL_",
 	"BLIS_", "NPY_", "NUMEXPR_", "MPL", "SSL_", "OPENSSL_", "ARROW_", "PANDAS_" };
 
-static const char *const adopted_variables[] = { "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE" };
+/* Set to anything else, Python takes them for a number. */
+static const char *const adopted_variables[] = { "PYTHONUNBUFFERED=", "PYTHONUNBUFFERED=1",
+	"PYTHONDONTWRITEBYTECODE=", "PYTHONDONTWRITEBYTECODE=1" };
 
 static bool is_adopted(const char *variable)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(adopted_variables); i++) {
-		const char *rest = str_after(variable, adopted_variables[i]);
-
-		if (rest && *rest == '=')
+		if (streq(variable, adopted_variables[i]))
 			return true;
 	}
 	return false;

@@ -88,6 +88,8 @@ COLD = {
     "stdin": ["--", "python3", "-"],
     "a module": ["--", "python3", "-m", "this"],
     "a variable of Python": ["-e", "PYTHONHASHSEED=1", "--", "python3", "-c", "print(hash('a'))"],
+    "a number for a variable of Python": ["-e", "PYTHONUNBUFFERED=0", "--", "python3", "-c",
+                                          "import sys; print(sys.stdout.write_through)"],
     "a variable of the loader": ["-e", "LD_BIND_NOW=1", "--", "python3", "-c", "print(1)"],
     "another locale": ["-e", "LANG=C", "--", "python3", "-c",
                        "import sys; print(sys.stdout.errors)"],
