@@ -16,6 +16,7 @@ static const struct {
 #define ROW(name, returns, takes) { #name, &py.name },
 	CPYTHON_FUNCTIONS(ROW){ "PyExc_SystemExit", &py.PyExc_SystemExit },
 	{ "PyExc_KeyboardInterrupt", &py.PyExc_KeyboardInterrupt },
+	{ "_Py_NoneStruct", &py._Py_NoneStruct },
 };
 
 int cpython_find(struct err *err)
@@ -28,4 +29,9 @@ int cpython_find(struct err *err)
 		memcpy(symbols[i].at, &found, sizeof(found));
 	}
 	return 0;
+}
+
+struct object *cpython_bind(struct object *names, const char *module, const char *name)
+{
+	return py.PyObject_GetAttrString(py.PyDict_GetItemString(names, module), name);
 }

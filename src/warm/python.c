@@ -2,16 +2,12 @@
  * (suit.h); everything else is executed as usual, in the same box.
  *
  * What differs between one run and another, argv, environment, streams, random numbers, is set
- * in the clone by adopt.c. Its end is the expensive part of a short program:
- * Python frees every object one by one, and each page that is touched for this has to be copied
- * first. So finish() ends what the guest has made, in Python's order, and leaves the rest to
- * the kernel. */
+ * in the clone by adopt.c; how it ends is end.c's. */
 #include "warm/python.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
-#include <link.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdint.h>
@@ -32,6 +28,7 @@
 #include "lang/python_start.h"
 #include "warm/adopt.h"
 #include "warm/cpython.h"
+#include "warm/end.h"
 #include "warm/suit.h"
 #include "warm/title.h"
 
@@ -43,9 +40,8 @@
 
 /* What this one was started with, and what it was found to be. */
 static struct python self;
-static struct object *boot;            /* the namespace of python_boot.py */
-static struct object *start;           /* python_start, compiled */
-static unsigned long long n_libraries; /* that the interpreter itself needs */
+static struct object *boot;  /* the namespace of python_boot.py */
+static struct object *start; /* python_start, compiled */
 
 extern const char python_boot[];
 extern const size_t python_boot_size;
@@ -180,27 +176,12 @@ static void fill_holes(void)
 	}
 }
 
-static int count_libraries(struct dl_phdr_info *info, size_t size, void *ret)
-{
-	(void)size;
-	*(unsigned long long *)ret = info->dlpi_adds;
-	return 1; /* each says how many there are in all */
-}
-
-static unsigned long long libraries(void)
-{
-	unsigned long long n = 0;
-
-	(void)dl_iterate_phdr(count_libraries, &n);
-	return n;
-}
-
 int python_load(
 	const char *program, const char *imports, char *notes, size_t notes_size, struct err *err)
 {
 	int r = cpython_find(err);
 
-	n_libraries = libraries();
+	end_begin();
 	if (r == 0)
 		r = find_version(err);
 	if (r == 0 && stat(program, &self.program) < 0)
@@ -217,6 +198,7 @@ int python_load(
 		r = list_imported(err);
 	if (r == 0) {
 		adopt_prepare(boot);
+		end_prepare(boot);
 		fill_holes();
 	}
 	return r;
@@ -283,114 +265,72 @@ static struct object *run_file(const char *path, struct object *names)
 	return py.PyRun_FileExFlags(file, path, FILE_INPUT, names, names, 1, &how);
 }
 
-/* The exit code after the program; *ret_interrupted when it is to be SIGINT instead. */
-static int conclude(struct object *done, bool *ret_interrupted)
-{
-	struct object *type = NULL, *value = NULL, *trace = NULL;
-
-	*ret_interrupted = false;
-	if (done) {
-		py.Py_DecRef(done);
-		return 0;
-	}
-	if (!py.PyErr_ExceptionMatches(*py.PyExc_SystemExit)) {
-		*ret_interrupted = py.PyErr_ExceptionMatches(*py.PyExc_KeyboardInterrupt);
-		py.PyErr_Print();
-		return 1;
-	}
-	py.PyErr_Fetch(&type, &value, &trace);
-	py.PyErr_NormalizeException(&type, &value, &trace);
-	struct object *code =
-		py.PyObject_CallFunctionObjArgs(boot_function("exit_code"), value, (void *)NULL);
-	int result = code ? (int)py.PyLong_AsLong(code) : 1;
-	py.PyErr_Clear();
-	py.Py_DecRef(code);
-	py.Py_DecRef(type);
-	py.Py_DecRef(value);
-	py.Py_DecRef(trace);
-	return result;
-}
-
 static void forget_file(struct object *names)
 {
-	if (py.PyDict_DelItemString(names, "__file__") < 0 ||
-		py.PyDict_DelItemString(names, "__cached__") < 0)
-		py.PyErr_Clear();
-}
+	static const char *const forgotten[] = { "__file__", "__cached__" };
 
-/* With what was asked to be done at the end of the process, which only libraries do. */
-static _Noreturn void leave(int code)
-{
-	if (libraries() > n_libraries)
-		exit(code);
-	(void)fflush(NULL);
-	_exit(code);
-}
-
-static _Noreturn void end(int code, bool interrupted)
-{
-	struct object *done =
-		py.PyObject_CallFunctionObjArgs(boot_function("finish"), (void *)NULL);
-
-	if (!done)
-		py.PyErr_Print();
-	if ((!done || !py.PyObject_IsTrue(done)) && py.Py_FinalizeEx() < 0)
-		code = 120;
-	if (interrupted) {
-		(void)signal(SIGINT, SIG_DFL);
-		(void)kill(getpid(), SIGINT);
-		code = 128 + SIGINT;
+	for (size_t i = 0; i < ARRAY_SIZE(forgotten); i++) {
+		if (py.PyDict_DelItemString(names, forgotten[i]) < 0)
+			py.PyErr_Clear();
 	}
-	leave(code);
 }
 
-/* The exit code of the program that -c gave, which Python ends with a line break. */
-static int run_given(const char *given, struct object *names, bool *ret_interrupted)
+/* The program that -c gave, which Python ends with a line break. */
+static void run_given(const char *given, struct object *names)
 {
 	size_t size = strlen(given);
 	AUTO_FREE char *text = xcalloc(1, size + 2);
 
 	if (streq(given, python_start)) {
 		keep_lines(start, python_start);
-		return conclude(py.PyEval_EvalCode(start, names, names), ret_interrupted);
+		(void)end_conclude(py.PyEval_EvalCode(start, names, names));
+		return;
 	}
 	memcpy(text, given, size);
 	text[size] = '\n';
-	return conclude(run_text(text, names), ret_interrupted);
+	(void)end_conclude(run_text(text, names));
 }
 
-static int run_named(const char *path, struct object *names, bool *ret_interrupted)
+static void run_named(const char *path, struct object *names)
 {
-	int code = conclude(run_file(path, names), ret_interrupted);
+	if (!end_conclude(run_file(path, names)))
+		forget_file(names);
+}
 
-	forget_file(names);
-	return code;
+/* The guest may take its main module away while it runs. */
+static void run(const struct spec *spec, const char *file)
+{
+	struct object *module = py.PyImport_AddModule("__main__");
+	struct object *names = py.PyModule_GetDict(module);
+
+	py.Py_IncRef(module);
+	py.Py_IncRef(names);
+	/* What a signal asked for comes before the program. */
+	if (py.Py_MakePendingCalls() < 0)
+		(void)end_conclude(NULL);
+	else if (file[0])
+		run_named(file, names);
+	else
+		run_given(spec->argv[2], names);
+	py.Py_DecRef(module);
+	py.Py_DecRef(names);
 }
 
 static _Noreturn void be_guest(const struct spec *spec, const char *program)
 {
 	char file[2 * PATH_MAX] = "";
-	bool interrupted;
-	bool is_file = !streq(spec->argv[1], "-c");
 
 	environ = spec->env;
-	if (is_file)
+	if (!streq(spec->argv[1], "-c"))
 		make_absolute(spec->argv[1], file, sizeof(file));
 	if (!adopt_spec(spec, program, file)) {
 		guest_reset_signals();
 		(void)execve(program, spec->argv, spec->env);
 		_exit(127);
 	}
-	struct object *names = py.PyModule_GetDict(py.PyImport_AddModule("__main__"));
-	int code;
-	/* What a signal asked for comes before the program. */
-	if (py.Py_MakePendingCalls() < 0)
-		code = conclude(NULL, &interrupted);
-	else if (is_file)
-		code = run_named(file, names, &interrupted);
-	else
-		code = run_given(spec->argv[2], names, &interrupted);
-	end(code, interrupted);
+	end_expect();
+	run(spec, file);
+	end_now();
 }
 
 /* In the clone. Init waits for the end of the pipe, or for what went wrong. */

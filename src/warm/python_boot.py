@@ -7,15 +7,17 @@ import posix
 
 _before = set(sys.modules)
 _new = {name.partition(".")[0] for name in _before}  # what a new interpreter has
-import atexit
 import gc
 import io
+import _warnings
 import _weakref as weakref
 
-_QUIET = {dict, list, set, frozenset, tuple, type(sys), type(len), type(lambda: 0)}
 _unbuffered = None
-_held = []
-_witness = None
+_held = []  # so that a clone does not free it, and copy its pages for that
+
+
+class Made:
+    pass
 
 
 def _stream(fd, mode, old):
@@ -43,7 +45,10 @@ def prepare(imports):
     for name in [name for name in sys.modules if name not in _before]:
         del sys.modules[name]
     _held.extend(module for name, module in sys.modules.items() if name != "__main__")
-    _held.extend((sys.stdin, sys.stdout, sys.stderr))
+    _held.extend(sys.path_importer_cache.values())
+    # Names that Python sets at its end: it would look for room among all that there are.
+    _held.extend(map(sys.intern, ("_", "ps1", "ps2", "last_type", "last_value", "last_traceback",
+                                  "last_exc", "__interactivehook__")))
     compile("", "<string>", "exec")  # the first one makes more than a hundred types
     posix.environ.clear()
     # Nothing of this is ever freed in a clone: so that no page of it is written, and copied, to
@@ -56,6 +61,17 @@ def prepare(imports):
     main.__dict__.update(sys.modules["__main__"].__dict__)
     sys.modules["__main__"] = main
     return failed
+
+
+def own_hook():
+    """The function that finds modules in directories, as one that nothing but sys.path_hooks
+    has: Python keeps the first one elsewhere, too."""
+    hook = sys.path_hooks[-1]
+    own = type(hook)(hook.__code__, hook.__globals__, hook.__name__, hook.__defaults__,
+                     hook.__closure__)
+    own.__qualname__ = hook.__qualname__
+    sys.path_hooks = [*sys.path_hooks[:-1], own]
+    return own
 
 
 def imported():
@@ -75,14 +91,15 @@ def adopt_file(path, file):
 
 def unbuffer():
     """Streams as PYTHONUNBUFFERED asks for them."""
+    global _unbuffered
+    _held.extend((sys.stdin, sys.stdout, sys.stderr))
     sys.stdin, sys.stdout, sys.stderr = _unbuffered
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = _unbuffered
+    _unbuffered = None  # these are the guest's alone
 
 
 def reseed():
     """What draws random numbers and does not notice a fork by itself."""
-    global _witness
-    _witness = []  # see _is_quiet()
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed()
@@ -91,106 +108,6 @@ def reseed():
         ssl.RAND_add(posix.urandom(32), 32.0)
 
 
-def _flush():
-    """Whether all output is out."""
-    done = True
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            if stream is not None and not stream.closed:
-                stream.flush()
-        except BaseException:
-            done = False
-    return done
-
-
 def keep_lines(code, text):
     import linecache
     linecache._register_code(code, text, "<string>")
-
-
-def exit_code(error):
-    """What Python makes of SystemExit."""
-    code = error.code
-    if code is None:
-        return 0
-    if isinstance(code, int):
-        return code & 0xFF if -(1 << 63) <= code < 1 << 63 else 0xFF
-    stream = sys.stderr
-    if stream is not None:
-        stream.write(str(code))
-        stream.write("\n")
-    return 1
-
-
-def finish():
-    """End the guest's part of the interpreter as Python would, in its order: threads, functions
-    registered for the end, output, then its modules with all they hold. What was there before is
-    left as it is: the kernel is faster at that. False when this is not for us to do."""
-    threading = sys.modules.get("threading")
-    if threading is not None:
-        threading._shutdown()
-    atexit._run_exitfuncs()
-    if threading is not None and threading.active_count() > 1 or not _flush():
-        return False
-    if _is_quiet():
-        _restore_streams()
-    else:
-        _clear()
-    return _flush()
-
-
-def _is_quiet():
-    """Is there nothing of the guest whose end could be noticed? Few things at all, none of them
-    with a class of the guest's, a file, a weak reference or a generator. Who has frozen what is
-    his has frozen our witness, too."""
-    if gc.get_count()[1:] != (0, 0):
-        return False
-    seen = False
-    for it in gc.get_objects():
-        if type(it) not in _QUIET:
-            return False
-        seen = seen or it is _witness
-    return seen
-
-
-def _restore_streams():
-    for name in ("stdin", "stdout", "stderr"):
-        setattr(sys, name, getattr(sys, f"__{name}__", None))
-
-
-def _clear():
-    for name in ("path", "argv", "ps1", "ps2", "last_type", "last_value", "last_traceback",
-                 "last_exc", "path_hooks", "path_importer_cache", "meta_path",
-                 "__interactivehook__"):
-        if hasattr(sys, name):
-            setattr(sys, name, None)
-    _restore_streams()
-    guests = [_ref(module) for name, module in sys.modules.items()
-              if name not in _before or name == "__main__"]
-    sys.modules.clear()
-    gc.collect()
-    for ref in reversed(guests):
-        module = ref()
-        if isinstance(module, type(sys)):
-            _clear_module(module.__dict__)
-        module = None
-    gc.collect()
-
-
-def _ref(module):
-    """A way to find it again as long as somebody else keeps it."""
-    try:
-        return weakref.ref(module)
-    except TypeError:
-        return lambda: module
-
-
-def _clear_module(names):
-    """In Python's order: what begins with one underscore first, and never __builtins__."""
-    for private in (True, False):
-        for name in list(names):
-            if not isinstance(name, str) or name == "__builtins__":
-                continue
-            is_private = name[:1] == "_" and name[1:2] != "_"
-            if is_private == private and names[name] is not None:
-                names[name] = None
