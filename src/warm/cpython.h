@@ -101,6 +101,7 @@ struct method_definition {
 	F(PyErr_Clear, void, (void))                                                               \
 	F(PyErr_ExceptionMatches, int, (struct object *))                                          \
 	F(PyErr_Fetch, void, (struct object **, struct object **, struct object **))               \
+	F(PyErr_Restore, void, (struct object *, struct object *, struct object *))                \
 	F(Py_IncRef, void, (struct object *))                                                      \
 	F(Py_DecRef, void, (struct object *))                                                      \
 	F(Py_MakePendingCalls, int, (void))                                                        \

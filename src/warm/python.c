@@ -291,9 +291,31 @@ static void run_given(const char *given, struct object *names)
 	(void)end_conclude(run_text(text, names));
 }
 
+/* As Python does after a file, whatever came of it. */
+static void flush(void)
+{
+	static const char *const streams[] = { "stderr", "stdout" };
+	struct object *type = NULL, *value = NULL, *trace = NULL;
+
+	py.PyErr_Fetch(&type, &value, &trace);
+	for (size_t i = 0; i < ARRAY_SIZE(streams); i++) {
+		struct object *stream = py.PySys_GetObject(streams[i]);
+		struct object *method = stream ? py.PyObject_GetAttrString(stream, "flush") : NULL;
+
+		if (method)
+			py.Py_DecRef(py.PyObject_CallFunctionObjArgs(method, (void *)NULL));
+		py.Py_DecRef(method);
+		py.PyErr_Clear();
+	}
+	py.PyErr_Restore(type, value, trace);
+}
+
 static void run_named(const char *path, struct object *names)
 {
-	if (!end_conclude(run_file(path, names)))
+	struct object *done = run_file(path, names);
+
+	flush();
+	if (!end_conclude(done))
 		forget_file(names);
 }
 
