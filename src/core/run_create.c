@@ -274,14 +274,16 @@ void run_store_held(struct run *run)
 }
 
 /* Whoever waits for it hears of it as soon as a successor of ours would know its end: from the
- * journal, or from the keeper, if the journal has that it began. */
+ * journal, or from the keeper, if the journal has that it began. With others under way the store
+ * takes many at a time, and that is less work than to tell each of them sooner. */
 static bool tell_at_once(struct creation *c)
 {
 	struct run *run = c->run;
 	struct problem none = { 0 };
 	bool is_known = run->is_noted && run->job;
+	bool is_alone = run->service->queue.n_active == 0;
 
-	if (!run->service->journal)
+	if (!run->service->journal || (!run->is_noted && !is_alone))
 		return false;
 	int place = is_known ? run->place : journal_add(run->service->journal, &run->row);
 	if (place < 0)
