@@ -15,7 +15,7 @@
 #include "store/row.h"
 
 #define MAGIC      UINT32_C(0x314a4a42) /* "BJJ1" */
-#define HEAD_SIZE  16u                  /* magic, size of what follows, its check */
+#define HEAD_SIZE  24u                  /* magic, size of what follows, columns, check */
 #define TEXT_MAX   (JOURNAL_PLACE_SIZE - HEAD_SIZE)
 #define NULL_TEXT  0
 #define GIVEN_TEXT 1
@@ -64,31 +64,46 @@ static void get_column(struct cur *c, const struct column *column, struct run_ro
 		c->bad = true;
 }
 
+/* Which columns a row has: other versions of this program may have others. */
+static uint64_t columns(void)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < run_table.n_columns; i++) {
+		const struct column *c = &run_table.columns[i];
+		const uint8_t *name = (const uint8_t *)c->name;
+
+		sum = (sum ^ check_of(name, strlen(c->name)) ^ (uint64_t)c->type) * 31;
+	}
+	return sum;
+}
+
 static void put_head(uint8_t *to, const uint8_t *data, size_t size)
 {
 	uint32_t words[2] = { htole32(MAGIC), htole32((uint32_t)size) };
-	uint64_t check = htole64(check_of(data, size));
+	uint64_t sums[2] = { htole64(columns()), htole64(check_of(data, size)) };
 
 	memcpy(to, words, sizeof(words));
-	memcpy(to + sizeof(words), &check, sizeof(check));
+	memcpy(to + sizeof(words), sums, sizeof(sums));
 }
 
-/* What follows a head; its size, or -ENOENT, -EBADMSG. */
+/* What follows a head; its size, or -ENOENT, -EBADMSG, -ENOTSUP. */
 static int read_head(const uint8_t *data, size_t size)
 {
 	uint32_t words[2];
-	uint64_t check;
+	uint64_t sums[2];
 
 	if (size < HEAD_SIZE)
 		return -EBADMSG;
 	memcpy(words, data, sizeof(words));
-	memcpy(&check, data + sizeof(words), sizeof(check));
+	memcpy(sums, data + sizeof(words), sizeof(sums));
 	size_t n = le32toh(words[1]);
 	if (words[0] == 0 && n == 0)
 		return -ENOENT;
-	if (le32toh(words[0]) != MAGIC || n > size - HEAD_SIZE)
+	if (le32toh(words[0]) != MAGIC || n > size - HEAD_SIZE ||
+		le64toh(sums[1]) != check_of(data + HEAD_SIZE, n))
 		return -EBADMSG;
-	return le64toh(check) == check_of(data + HEAD_SIZE, n) ? (int)n : -EBADMSG;
+	return le64toh(sums[0]) == columns() ? (int)n : -ENOTSUP;
 }
 
 int journal_parse(const uint8_t *data, size_t size, struct run_row *ret)
@@ -106,7 +121,7 @@ int journal_parse_row(const uint8_t *data, size_t size, struct run_row *ret)
 	cur_init(&c, data, size);
 	for (size_t i = 0; i < run_table.n_columns; i++)
 		get_column(&c, &run_table.columns[i], &row);
-	if (cur_end(&c) < 0 || !row_has_key(&run_table, &row)) {
+	if (cur_end(&c) < 0 || !row.id || !row.user_id || !row.phase) {
 		row_fini(&run_table, &row);
 		return -EBADMSG;
 	}
@@ -168,7 +183,7 @@ static int find_free(const struct journal *j)
 }
 
 /* All of it in one write: it is there as a whole, or not. */
-static int write_row(const struct journal *j, int place, struct put *p)
+static int write_row(struct journal *j, int place, struct put *p)
 {
 	if (put_end(p) < 0)
 		return -E2BIG;
@@ -176,7 +191,11 @@ static int write_row(const struct journal *j, int place, struct put *p)
 	ssize_t n = pwrite(j->fd, p->data, p->size, offset_of(place));
 	if (n == (ssize_t)p->size)
 		return 0;
-	return n < 0 ? -errno : -EIO;
+	if (n <= 0)
+		return n < 0 ? -errno : -EIO;
+	j->sizes[place] = JOURNAL_PLACE_SIZE; /* there is something now that has to go */
+	journal_remove(j, place);
+	return -EIO;
 }
 
 int journal_add(struct journal *j, const struct run_row *row)
@@ -192,12 +211,10 @@ int journal_add(struct journal *j, const struct run_row *row)
 	for (size_t i = 0; i < run_table.n_columns; i++)
 		put_column(&p, &run_table.columns[i], row);
 	int r = write_row(j, place, &p);
-	j->sizes[place] = r == 0 ? (uint16_t)p.size : JOURNAL_PLACE_SIZE;
-	put_fini(&p);
 	if (r == 0)
-		return place;
-	journal_remove(j, place);
-	return r;
+		j->sizes[place] = (uint16_t)p.size;
+	put_fini(&p);
+	return r < 0 ? r : place;
 }
 
 void journal_remove(struct journal *j, int place)
@@ -219,11 +236,14 @@ int journal_next(struct journal *j, int from, struct run_row *ret)
 		if (j->sizes[i] == 0)
 			continue;
 		ssize_t n = fd_pread_full(j->fd, data, sizeof(data), offset_of(i));
-		int r = n < 0 ? (int)n : journal_parse(data, (size_t)n, ret);
+		if (n < 0)
+			return (int)n;
+		int r = journal_parse(data, (size_t)n, ret);
 		if (r == 0)
 			return i;
 		log_warn("a row of the journal can not be read, ignoring: %s", strerror(-r));
-		journal_remove(j, i);
+		if (r != -ENOTSUP)
+			journal_remove(j, i);
 	}
 	return -ENOENT;
 }

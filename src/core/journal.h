@@ -6,7 +6,7 @@
  *
  * The file, meta/journal, has places of one size. What a server that is killed has written is
  * there for the next one; after a power loss it need not be, and what is half there is noticed.
- * So there is no journal with SANDBOX_STORE_SYNC=full.
+ * So with SANDBOX_STORE_SYNC=full it is only read, when a server starts.
  *
  * One per service, used on its loop. */
 #pragma once
@@ -34,11 +34,12 @@ int journal_add(struct journal *j, const struct run_row *row);
 /* It is stored: nothing of it stays. -1 is no place. */
 void journal_remove(struct journal *j, int place);
 
-/* The row at the first place from `from` on that is taken; its place, or -ENOENT. Places whose
- * rows can not be read become free. */
+/* The row at the first place from `from` on that is taken; its place, -ENOENT, or what reading
+ * failed with. Places with nonsense become free; rows of another version stay, for that one. */
 int journal_next(struct journal *j, int from, struct run_row *ret);
 
-/* What a place holds. 0, -ENOENT for nothing, -EBADMSG for nonsense. */
+/* What a place holds. 0, -ENOENT for nothing, -EBADMSG for nonsense, -ENOTSUP for a row with other
+ * columns. */
 int journal_parse(const uint8_t *data, size_t size, struct run_row *ret);
 
 /* ... after its head was found good. 0 or -EBADMSG. */

@@ -213,6 +213,15 @@ static void on_stored(void *ctx, int r)
 	free_creation(c);
 }
 
+/* One that the journal has may have had to wait for its turn, and was stored as waiting. */
+static void insert(struct store_batch *b, const struct run *run)
+{
+	if (run->is_noted)
+		store_batch_put(b, &run_table, &run->row);
+	else
+		store_batch_insert(b, &run_table, &run->row);
+}
+
 static void store_new(struct creation *c)
 {
 	struct run *run = c->run;
@@ -220,7 +229,7 @@ static void store_new(struct creation *c)
 
 	if (c->begins)
 		run_set_text(&run->row.phase, phase_name(PHASE_STARTING));
-	store_batch_insert(b, &run_table, &run->row);
+	insert(b, run);
 	run_set_text(&run->row.phase, phase_name(run->phase));
 	quota_count_run(b, run->row.user_id, (uint64_t)run->row.created_ns);
 	claim_store(c->claim, b);
@@ -320,7 +329,7 @@ void run_store_whole(struct run *run)
 	bool is_answered = tell_at_once(c) || run->is_noted;
 	struct store_batch *b = store_batch_new(run->service->store);
 
-	store_batch_insert(b, &run_table, &run->row);
+	insert(b, run);
 	quota_count_run(b, run->row.user_id, (uint64_t)run->row.created_ns);
 	quota_count_end(b, &run->row);
 	run->is_stored = true;

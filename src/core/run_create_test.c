@@ -425,6 +425,29 @@ TEST(one_that_can_not_be_stored_at_once_is_stored_later)
 		end_two_with_fault(n, true);
 }
 
+/* However long that takes: it is known all the while. */
+TEST(one_that_was_answered_for_is_not_given_up)
+{
+	SAMPLE(m);
+	(void)snprintf(m.store, sizeof(m.store),
+		"fault:3:fault:4:fault:5:fault:6:fault:7:fault:8:memory:");
+	sample_open(&m);
+	struct sample_answer a;
+	char id[UUID_SIZE + 1];
+	CLEANUP(free_row) struct run_row noted = { 0 };
+
+	sample_wish(&m, &a, "alice", SAMPLE_BODY, &(struct run_wish){ .waits = true });
+	SAMPLE_UNTIL(&m, sample_host.n_jobs == 1);
+	memcpy(id, m.service->runs->row.id, sizeof(id));
+	job_started(sample_job(0));
+	job_ends(sample_job(0), REASON_EXIT_CODE_0, 0);
+	SAMPLE_UNTIL(&m, a.n == 1);
+	SAMPLE_UNTIL(&m, m.service->runs && m.service->runs->n_tries > 2);
+	CHECK(run_find(m.service, id, NULL) != NULL);
+	CHECK_EQ(journal_next(m.service->journal, 0, &noted), 0);
+	sample_remove(&m);
+}
+
 /* One that is waited for, while there is room for no more than another. */
 static void ask_waiting_for_turn(struct sample *m, struct sample_answer *a)
 {
@@ -540,6 +563,7 @@ TESTS(UNIT(a_short_run_that_is_waited_for_is_stored_with_its_end),
 	UNIT(who_waits_is_answered_when_the_journal_has_it), UNIT(one_with_a_key_is_stored_at_once),
 	UNIT(one_that_is_alone_is_stored_at_once_if_all_is_to_be_durable),
 	UNIT(one_that_can_not_be_stored_at_once_is_stored_later),
+	UNIT(one_that_was_answered_for_is_not_given_up),
 	UNIT(one_that_is_held_back_is_in_no_list_of_the_living), UNIT(one_that_lasts_is_shown),
 	UNIT(one_that_is_held_back_when_the_service_ends_leaves_nothing),
 	UNIT(one_that_can_not_be_stored_with_its_end_is_refused),

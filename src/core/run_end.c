@@ -458,8 +458,11 @@ void run_end_stored(struct run *run, int r)
 	struct service *s = run->service;
 
 	run->is_stored = r == 0;
-	if (r < 0 && !s->is_closing && run->n_tries < TRIES_MAX) {
-		start_timer(run, on_try_again, TRY_WAIT_MS << run->n_tries++);
+	/* One that was answered for and only the journal has can not be given up. */
+	if (r < 0 && !s->is_closing && (run->n_tries < TRIES_MAX || run->place >= 0)) {
+		start_timer(run, on_try_again, TRY_WAIT_MS << run->n_tries);
+		if (run->n_tries < TRIES_MAX)
+			run->n_tries++;
 		return;
 	}
 	/* One whose end is not stored stays with the keeper, for a server that can. */

@@ -442,7 +442,7 @@ void run_begin(struct run *run)
 		return;
 	/* The keeper went meanwhile. Or a successor of ours would believe that it had begun. */
 	run_fill_request(run, false);
-	if (!run->held)
+	if (!run->held || run->is_noted)
 		run_store(run);
 }
 
@@ -467,8 +467,8 @@ void run_take_turn(struct run *run)
 {
 	run->holds_slot = true;
 	run_fill_request(run, true);
-	if (run->held) {
-		run_begin(run); /* the store knows nothing of it */
+	if (run->held && !run->is_noted) {
+		run_begin(run); /* nobody else knows of it */
 		return;
 	}
 	struct store_batch *b = store_batch_new(run->service->store);

@@ -297,6 +297,9 @@ static void on_replayed(struct service *s, int r)
 		recover_later(s, r);
 		return;
 	}
+	/* With full durability nothing is said before the store has it. */
+	if (s->settings->store_sync_full)
+		journal_free(TAKE(s->journal));
 	s->n_pending++;
 	store_list(s->store, &q, on_sessions, s);
 }
@@ -354,10 +357,12 @@ static int open_store(struct service *s, const char *instead, struct err *err)
 	return store_open(s->loop, instead ? instead : url, c->store_sync_full, &s->store, err);
 }
 
-/* With full durability nothing is said before the store has it. */
+/* What is kept in memory alone is not to be found on a disk. */
 static int open_journal(struct service *s, struct err *err)
 {
-	return s->settings->store_sync_full ? 0 : journal_open(s->data_fd, &s->journal, err);
+	bool is_volatile = s->settings->store == STORE_KIND_MEMORY;
+
+	return is_volatile ? 0 : journal_open(s->data_fd, &s->journal, err);
 }
 
 static int open_audit(struct service *s, struct err *err)
