@@ -2,20 +2,21 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/uuid.h"
 
 #define DIGITS 8u
 
 /* The first digits of a random UUID. */
 static uint32_t read_tag(void)
 {
-	char text[DIGITS + 1] = "";
-	AUTO_FD fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	char text[UUID_SIZE + 2] = "";
+	ssize_t n = fd_read_text(AT_FDCWD, "/proc/sys/kernel/random/boot_id", text, sizeof(text));
 
-	if (fd < 0 || read(fd, text, DIGITS) != DIGITS)
+	if (n != UUID_SIZE)
 		return 0;
+	text[DIGITS] = '\0';
 	return (uint32_t)strtoul(text, NULL, 16);
 }
 

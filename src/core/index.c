@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/hash.h"
 #include "core/boot.h"
 #include "core/frames.h"
 
@@ -61,57 +62,25 @@ static uint32_t get_u32(const uint8_t *from)
 
 /* --- sums --- */
 
-#define SALT    UINT64_C(0x9e3779b97f4a7c15)
-#define N_LANES 4u
-#define STRIDE  (N_LANES * sizeof(uint64_t))
-
-static uint64_t stir(uint64_t sum, uint64_t word)
-{
-	sum = (sum ^ word) * UINT64_C(0xff51afd7ed558ccd);
-	return sum ^ sum >> 32;
-}
+#define SALT UINT64_C(0x9e3779b97f4a7c15)
 
 static uint64_t check_of(const uint8_t *data, uint64_t seq, uint64_t owner)
 {
 	uint64_t sum = (seq + SALT) ^ owner;
 
 	for (size_t at = 0; at < CHECKED; at += sizeof(sum))
-		sum = stir(sum, get_u64(data + at));
-	return sum;
-}
-
-static void stir_lanes(uint64_t lanes[N_LANES], const uint8_t *data)
-{
-	for (size_t i = 0; i < N_LANES; i++)
-		lanes[i] = stir(lanes[i], get_u64(data + i * sizeof(uint64_t)));
-}
-
-/* Four sums beside each other, since the next product of one has to wait for its last. */
-static uint64_t hash(uint64_t seed, const uint8_t *data, size_t size)
-{
-	uint64_t lanes[N_LANES] = { seed, ~seed, seed ^ SALT, ~seed ^ SALT };
-	uint8_t rest[STRIDE] = { 0 };
-	uint64_t sum = size;
-	size_t at = 0;
-
-	for (; size - at >= STRIDE; at += STRIDE)
-		stir_lanes(lanes, data + at);
-	if (at < size)
-		memcpy(rest, data + at, size - at);
-	stir_lanes(lanes, rest);
-	for (size_t i = 0; i < N_LANES; i++)
-		sum = stir(sum, lanes[i]);
+		sum = hash_add(sum, get_u64(data + at));
 	return sum;
 }
 
 static uint64_t owner_of(const char *id)
 {
-	return hash(0, (const uint8_t *)id, strlen(id));
+	return hash_bytes(0, id, strlen(id));
 }
 
 uint32_t index_sum(const struct index *x, const void *data, size_t size)
 {
-	return size > 0 ? (uint32_t)hash(x->owner, data, size) : 0;
+	return size > 0 ? (uint32_t)hash_bytes(x->owner, data, size) : 0;
 }
 
 bool index_fits(const struct index *x, const struct index_record *record, const void *data)

@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "ipc/cur.h"
@@ -24,20 +25,6 @@ struct journal {
 	int fd;
 	uint16_t sizes[JOURNAL_PLACES]; /* of what is there; 0: it is free */
 };
-
-static uint64_t check_of(const uint8_t *data, size_t size)
-{
-	uint64_t sum = size + UINT64_C(0x9e3779b97f4a7c15);
-
-	for (size_t at = 0; at < size; at += sizeof(sum)) {
-		uint64_t word = 0;
-
-		memcpy(&word, data + at, size - at < sizeof(word) ? size - at : sizeof(word));
-		sum = (sum ^ le64toh(word)) * UINT64_C(0xff51afd7ed558ccd);
-		sum ^= sum >> 32;
-	}
-	return sum;
-}
 
 static void put_column(struct put *p, const struct column *c, const struct run_row *row)
 {
@@ -71,9 +58,8 @@ static uint64_t columns(void)
 
 	for (size_t i = 0; i < run_table.n_columns; i++) {
 		const struct column *c = &run_table.columns[i];
-		const uint8_t *name = (const uint8_t *)c->name;
 
-		sum = (sum ^ check_of(name, strlen(c->name)) ^ (uint64_t)c->type) * 31;
+		sum = hash_add(hash_bytes(sum, c->name, strlen(c->name)), (uint64_t)c->type);
 	}
 	return sum;
 }
@@ -81,7 +67,7 @@ static uint64_t columns(void)
 static void put_head(uint8_t *to, const uint8_t *data, size_t size)
 {
 	uint32_t words[2] = { htole32(MAGIC), htole32((uint32_t)size) };
-	uint64_t sums[2] = { htole64(columns()), htole64(check_of(data, size)) };
+	uint64_t sums[2] = { htole64(columns()), htole64(hash_bytes(0, data, size)) };
 
 	memcpy(to, words, sizeof(words));
 	memcpy(to + sizeof(words), sums, sizeof(sums));
@@ -101,7 +87,7 @@ static int read_head(const uint8_t *data, size_t size)
 	if (words[0] == 0 && n == 0)
 		return -ENOENT;
 	if (le32toh(words[0]) != MAGIC || n > size - HEAD_SIZE ||
-		le64toh(sums[1]) != check_of(data + HEAD_SIZE, n))
+		le64toh(sums[1]) != hash_bytes(0, data + HEAD_SIZE, n))
 		return -EBADMSG;
 	return le64toh(sums[0]) == columns() ? (int)n : -ENOTSUP;
 }
