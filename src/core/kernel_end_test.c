@@ -245,7 +245,7 @@ TEST(a_server_that_drains_waits_for_what_is_executed_and_for_no_idle_one)
 TEST(a_new_server_ends_it_and_says_so)
 {
 	SAMPLE(m);
-	(void)snprintf(m.store, sizeof(m.store), "sqlite:%s/store.db", m.dir.path);
+	sample_use_sqlite(&m);
 	struct heard h;
 	struct session *session = begin(&m, &h);
 	char session_id[UUID_SIZE + 1];

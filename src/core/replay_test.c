@@ -27,18 +27,6 @@ static void leave_in_journal(struct sample *m, const char *message)
 	leave_as(m, "completed", message);
 }
 
-static void use_file(struct sample *m)
-{
-	(void)snprintf(m->store, sizeof(m->store), "sqlite:%s/store.db", m->dir.path);
-}
-
-static void restart(struct sample *m)
-{
-	sample_shut(m);
-	sample_reset_host();
-	sample_open(m);
-}
-
 static bool is_empty(struct sample *m)
 {
 	CLEANUP(free_row) struct run_row row = { 0 };
@@ -49,13 +37,13 @@ static bool is_empty(struct sample *m)
 TEST(what_the_store_does_not_have_is_stored)
 {
 	SAMPLE(m);
-	use_file(&m);
+	sample_use_sqlite(&m);
 	CLEANUP(free_row) struct run_row row = { 0 };
 
 	sample_open(&m);
 	leave_in_journal(&m, "first");
 	CHECK_EQ(sample_stored(&m, ID, &row), -ENOENT);
-	restart(&m);
+	sample_restart(&m);
 	CHECK_EQ(sample_stored(&m, ID, &row), 0);
 	CHECK_STR(row.phase, "completed");
 	CHECK_STR(row.message, "first");
@@ -68,14 +56,14 @@ TEST(what_the_store_does_not_have_is_stored)
 TEST(what_the_store_has_stays_as_it_is)
 {
 	SAMPLE(m);
-	use_file(&m);
+	sample_use_sqlite(&m);
 	CLEANUP(free_row) struct run_row row = { 0 };
 
 	sample_open(&m);
 	leave_in_journal(&m, "first");
-	restart(&m);
+	sample_restart(&m);
 	leave_in_journal(&m, "second");
-	restart(&m);
+	sample_restart(&m);
 	CHECK_EQ(sample_stored(&m, ID, &row), 0);
 	CHECK_STR(row.message, "first");
 	CHECK(is_empty(&m));
@@ -86,13 +74,13 @@ TEST(what_the_store_has_stays_as_it_is)
 TEST(an_end_comes_after_a_beginning)
 {
 	SAMPLE(m);
-	use_file(&m);
+	sample_use_sqlite(&m);
 	CLEANUP(free_row) struct run_row row = { 0 };
 
 	sample_open(&m);
 	leave_as(&m, "starting", "first");
 	leave_as(&m, "failed", "second");
-	restart(&m);
+	sample_restart(&m);
 	CHECK_EQ(sample_stored(&m, ID, &row), 0);
 	CHECK_STR(row.phase, "failed");
 	CHECK_STR(row.message, "second");
@@ -105,17 +93,17 @@ TEST(an_end_comes_after_a_beginning)
 TEST(every_server_reads_the_journal)
 {
 	SAMPLE(m);
-	use_file(&m);
+	sample_use_sqlite(&m);
 	CLEANUP(free_row) struct run_row row = { 0 };
 
 	sample_open(&m);
 	leave_in_journal(&m, "first");
 	m.settings.store_sync_full = true;
-	restart(&m);
+	sample_restart(&m);
 	CHECK(m.service->journal == NULL);
 	CHECK_EQ(sample_stored(&m, ID, &row), 0);
 	m.settings.store_sync_full = false;
-	restart(&m);
+	sample_restart(&m);
 	CHECK(is_empty(&m));
 	sample_remove(&m);
 }
@@ -125,7 +113,7 @@ TEST(a_store_that_fails_is_asked_again)
 {
 	for (int n = 1; n <= 2; n++) {
 		SAMPLE(m);
-		use_file(&m);
+		sample_use_sqlite(&m);
 		CLEANUP(free_row) struct run_row row = { 0 };
 
 		sample_open(&m);

@@ -52,7 +52,7 @@ static void write_others(int dir)
 /* Bob's run goes on when the server ends; then its directory has what a run of alice's wrote. */
 static void lose_power(struct sample *m, char ret_id[UUID_SIZE + 1])
 {
-	(void)snprintf(m->store, sizeof(m->store), "sqlite:%s/store.db", m->dir.path);
+	sample_use_sqlite(m);
 	sample_open(m);
 	memcpy(ret_id, sample_run_of(m, "bob", SAMPLE_BODY)->row.id, UUID_SIZE + 1);
 	job_started(sample_job(0));

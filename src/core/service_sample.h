@@ -128,6 +128,20 @@ static inline void sample_shut(struct sample *m)
 	SAMPLE_UNTIL(m, !uv_loop_alive(&m->loop));
 }
 
+/* In a file, since a memory does not survive. */
+static inline void sample_use_sqlite(struct sample *m)
+{
+	(void)snprintf(m->store, sizeof(m->store), "sqlite:%s/store.db", m->dir.path);
+}
+
+/* The server ends, and another begins; the keeper stays as it was, and is not there yet. */
+static inline void sample_restart(struct sample *m)
+{
+	sample_shut(m);
+	sample_reset_host();
+	sample_open_down(m);
+}
+
 static inline void sample_remove(struct sample *m)
 {
 	sample_shut(m);

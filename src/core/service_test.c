@@ -27,20 +27,6 @@ TEST(a_runs_directory_is_made_once_and_found)
 
 /* --- coming back --- */
 
-/* In a file, since a memory does not survive. */
-static void use_sqlite(struct sample *m)
-{
-	(void)snprintf(m->store, sizeof(m->store), "sqlite:%s/store.db", m->dir.path);
-}
-
-/* The server ends, and another begins; the keeper stays as it was. */
-static void restart(struct sample *m)
-{
-	sample_shut(m);
-	sample_reset_host();
-	sample_open_down(m);
-}
-
 static void to_hex(const char *id, char hex[1][RUN_ID_SIZE + 1])
 {
 	uuid_to_hex(id, hex[0]);
@@ -49,7 +35,7 @@ static void to_hex(const char *id, char hex[1][RUN_ID_SIZE + 1])
 TEST(a_run_that_the_keeper_knows_goes_on)
 {
 	SAMPLE(m);
-	use_sqlite(&m);
+	sample_use_sqlite(&m);
 	sample_open(&m);
 	char id[UUID_SIZE + 1];
 	char hex[1][RUN_ID_SIZE + 1];
@@ -61,7 +47,7 @@ TEST(a_run_that_the_keeper_knows_goes_on)
 	job_running(sample_job(0));
 	job_writes(sample_job(0), CHANNEL_STDOUT, "before ");
 	sample_settle(&m);
-	restart(&m);
+	sample_restart(&m);
 	CHECK(run_find(m.service, id, NULL) != NULL);
 	CHECK_EQ(m.service->n_runs, 1);
 	sample_up((const char(*)[RUN_ID_SIZE + 1]) hex, 1, NULL, 0);
@@ -87,12 +73,12 @@ TEST(a_run_that_the_keeper_knows_goes_on)
 TEST(a_run_that_the_same_keeper_does_not_know_never_began)
 {
 	SAMPLE(m);
-	use_sqlite(&m);
+	sample_use_sqlite(&m);
 	sample_open(&m);
 	char id[UUID_SIZE + 1];
 
 	memcpy(id, sample_run(&m, NULL)->row.id, sizeof(id));
-	restart(&m);
+	sample_restart(&m);
 	sample_up(NULL, 0, NULL, 0);
 	SAMPLE_UNTIL(&m, sample_host.n_jobs == 1);
 	CHECK(!sample_job(0)->is_adopted);
@@ -104,13 +90,13 @@ TEST(a_run_that_the_same_keeper_does_not_know_never_began)
 TEST(a_run_of_another_keeper_is_lost)
 {
 	SAMPLE(m);
-	use_sqlite(&m);
+	sample_use_sqlite(&m);
 	sample_open(&m);
 	char id[UUID_SIZE + 1];
 	CLEANUP(free_row) struct run_row row = { 0 };
 
 	memcpy(id, sample_run(&m, NULL)->row.id, sizeof(id));
-	restart(&m);
+	sample_restart(&m);
 	memset(sample_host.instance, 'b', KEEPER_ID_SIZE);
 	sample_up(NULL, 0, NULL, 0);
 	sample_await_end(&m, id, &row);
@@ -122,14 +108,14 @@ TEST(a_run_of_another_keeper_is_lost)
 TEST(what_waited_is_executed_in_the_same_order_whatever_the_keeper)
 {
 	SAMPLE(m);
-	use_sqlite(&m);
+	sample_use_sqlite(&m);
 	m.settings.max_concurrent_runs = 1;
 	sample_open(&m);
 
 	(void)sample_run(&m, NULL);
 	sample_numbered_runs(&m, 3);
 	job_started(sample_job(0));
-	restart(&m);
+	sample_restart(&m);
 	memset(sample_host.instance, 'b', KEEPER_ID_SIZE);
 	sample_up(NULL, 0, NULL, 0);
 	sample_numbered_jobs_end_in_order(&m, 3);
@@ -224,7 +210,7 @@ TEST(a_start_that_finds_no_keeper_waits_again)
 TEST(a_run_whose_end_was_told_is_not_executed)
 {
 	SAMPLE(m);
-	use_sqlite(&m);
+	sample_use_sqlite(&m);
 	m.settings.max_concurrent_runs = 1;
 	sample_open(&m);
 	char id[UUID_SIZE + 1];
@@ -276,7 +262,7 @@ static void ask_in_session(struct sample *m, const struct session *session, stru
 TEST(a_run_in_a_session_begins_when_the_journal_has_it)
 {
 	SAMPLE(m);
-	use_sqlite(&m);
+	sample_use_sqlite(&m);
 	sample_open(&m);
 	struct sample_answer a;
 	CLEANUP(free_row) struct run_row noted = { 0 };
@@ -289,7 +275,7 @@ TEST(a_run_in_a_session_begins_when_the_journal_has_it)
 	CHECK_STR(noted.id, a.id);
 	CHECK_STR(noted.phase, "starting");
 	CHECK(noted.request != NULL);
-	restart(&m);
+	sample_restart(&m);
 	CHECK(run_find(m.service, a.id, NULL) != NULL);
 	sample_remove(&m);
 }
@@ -342,7 +328,7 @@ TEST(a_run_in_a_session_begins_when_it_is_stored_if_all_is_to_be_durable)
 TEST(damaged_output_does_not_keep_a_run_from_being_adopted)
 {
 	SAMPLE(m);
-	use_sqlite(&m);
+	sample_use_sqlite(&m);
 	sample_open(&m);
 	char id[UUID_SIZE + 1];
 	char hex[1][RUN_ID_SIZE + 1];
@@ -424,7 +410,7 @@ TEST(closing_in_the_middle_of_everything_loses_nothing)
 	struct sample_answer a;
 	char id[UUID_SIZE + 1];
 
-	use_sqlite(&m);
+	sample_use_sqlite(&m);
 	sample_open(&m);
 	memset(big, 'A', 900 << 10);
 	AUTO_JSON *json =
@@ -450,7 +436,7 @@ TEST(closing_while_a_run_ends_leaves_its_end_to_the_next)
 {
 	for (int turns = 0; turns < 6; turns++) {
 		SAMPLE(m);
-		use_sqlite(&m);
+		sample_use_sqlite(&m);
 		sample_open(&m);
 		char id[UUID_SIZE + 1];
 		CLEANUP(free_row) struct run_row row = { 0 };

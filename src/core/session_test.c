@@ -375,7 +375,7 @@ static void check_kept_or_lost(struct sample *m, struct session *s, const char *
 TEST(a_session_whose_workspace_is_gone_is_lost)
 {
 	SAMPLE(m);
-	(void)snprintf(m.store, sizeof(m.store), "sqlite:%s/store.db", m.dir.path);
+	sample_use_sqlite(&m);
 	sample_open(&m);
 	char kept[1][WORKSPACE_ID_SIZE + 1];
 
