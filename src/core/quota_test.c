@@ -113,6 +113,26 @@ TEST(runs_are_counted_when_accepted_and_when_over)
 	sample_remove(&m);
 }
 
+/* It comes to the store with its end, and that call fails once. */
+TEST(one_that_is_stored_at_the_second_try_is_counted_once)
+{
+	SAMPLE(m);
+	(void)snprintf(m.store, sizeof(m.store), "fault:3:memory:");
+	sample_open(&m);
+	struct sample_answer a;
+
+	sample_wish(&m, &a, "alice", SAMPLE_BODY, &(struct run_wish){ .waits = true });
+	job_started(sample_job(0));
+	job_ends(sample_job(0), REASON_EXIT_CODE_0, 0);
+	SAMPLE_UNTIL(&m, a.n == 1);
+	SAMPLE_UNTIL(&m, m.service->runs->n_tries == 1);
+	SAMPLE_UNTIL(&m, m.service->n_runs == 0);
+	struct look l = used(&m);
+	CHECK_EQ(l.usage.runs_count, 1);
+	CHECK_EQ(l.daily.runs_count, 1);
+	sample_remove(&m);
+}
+
 TEST(processor_time_of_a_day_is_limited)
 {
 	SAMPLE(m);
@@ -199,6 +219,7 @@ TEST(a_queue_of_no_length_takes_nothing)
 	sample_remove(&m);
 }
 
-TESTS(UNIT(runs_are_counted_when_accepted_and_when_over), UNIT(processor_time_of_a_day_is_limited),
-	UNIT(artifacts_of_a_day_and_in_all_are_limited), UNIT(what_is_left_for_artifacts),
-	UNIT(a_queue_of_no_length_takes_nothing))
+TESTS(UNIT(runs_are_counted_when_accepted_and_when_over),
+	UNIT(one_that_is_stored_at_the_second_try_is_counted_once),
+	UNIT(processor_time_of_a_day_is_limited), UNIT(artifacts_of_a_day_and_in_all_are_limited),
+	UNIT(what_is_left_for_artifacts), UNIT(a_queue_of_no_length_takes_nothing))

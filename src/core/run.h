@@ -69,6 +69,7 @@ struct run {
 	bool is_fresh; /* its directory has not got its place yet */
 	int place;     /* in the journal; negative: none */
 	bool is_noted; /* it was answered for, and the journal has that it began, not the store */
+	bool counts;   /* its user's usage does not have it yet */
 	struct stream *stream;
 	struct job *job;
 	int out_fd, err_fd; /* not yet given to the stream */

@@ -486,6 +486,7 @@ static void store_end(struct run *run)
 	struct store_batch *b = store_batch_new(run->service->store);
 
 	store_batch_put(b, &run_table, &run->row);
+	run_count(b, run);
 	quota_count_end(b, &run->row);
 	run->service->n_pending++;
 	run->is_stored = true;
@@ -532,20 +533,4 @@ void run_abandon(struct run *run)
 	queue_remove(&run->service->queue, &run->waiting);
 	run->cancels = run->is_abandoned = true;
 	run_check_over(run);
-}
-
-static void on_kept(void *ctx, int r)
-{
-	if (r < 0)
-		log_warn("a run's row could not be stored: %s", strerror(-r));
-	((struct service *)ctx)->n_pending--;
-}
-
-void run_store(struct run *run)
-{
-	struct store_batch *b = store_batch_new(run->service->store);
-
-	store_batch_put(b, &run_table, &run->row);
-	run->service->n_pending++;
-	store_commit(b, on_kept, run->service);
 }

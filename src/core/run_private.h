@@ -1,5 +1,6 @@
-/* What the files of a run share: run_create.c accepts, run.c finds, run_start.c executes,
- * run_recover.c goes on with what others began, run_end.c brings it to its end. */
+/* What the files of a run share: run_create.c accepts, run_store.c stores, run.c finds,
+ * run_start.c executes, run_recover.c goes on with what others began, run_end.c brings it to its
+ * end. */
 #pragma once
 #include "core/run.h"
 
@@ -24,12 +25,34 @@ void run_enqueue(struct run *run);
 /* That it begins is stored: execute it now. */
 void run_begin(struct run *run);
 
-/* run_create.c: its row was held back; store it now, so that its end can be. */
+/* A run on its way: run_create.c accepts it, run_store.c has it stored and answers. */
+struct creation {
+	struct service *service;
+	struct run *run; /* not yet in the service's list */
+	struct claim *claim;
+	char *key;
+	char fingerprint[65];
+	bool begins;       /* once it is stored */
+	bool waits;        /* see struct run_wish */
+	uv_timer_t *timer; /* while it is held back */
+	run_cb *done;
+	run_replayed_cb *replayed;
+	void *ctx;
+};
+
+/* run_store.c: it was accepted. Have it stored, now or later, and answer when it is safe. */
+void run_store_new(struct creation *c);
+void creation_free(struct creation *c);
+/* Its row was held back; store it now, so that its end can be. */
 void run_store_held(struct run *run);
 /* ... or store it together with its end, which the row has. */
 void run_store_whole(struct run *run);
 /* ... or refuse it: the service ends. */
 void run_forget_held(struct run *run);
+/* Count it with what stores it, unless that was done. */
+void run_count(struct store_batch *b, const struct run *run);
+/* Store the row as it is, without waiting for that. */
+void run_store(struct run *run);
 
 /* run_start.c: is what it asks for something that a box can be told? */
 int run_check_spec(struct run *run, struct problem *problem);
@@ -60,7 +83,5 @@ void run_wake(struct run *run);
 void run_abandon(struct run *run);
 /* Its end is stored, if r is 0, and it may go. */
 void run_end_stored(struct run *run, int r);
-/* Store the row as it is, without waiting for that. */
-void run_store(struct run *run);
 void run_stop_linger(struct run *run);
 void run_attach_output(struct run *run);
