@@ -280,27 +280,30 @@ TEST(a_run_in_a_session_begins_when_the_journal_has_it)
 	sample_remove(&m);
 }
 
+static void last_with_fault(int n)
+{
+	SAMPLE(m);
+	(void)snprintf(m.store, sizeof(m.store), "fault:%d:memory:", n);
+	sample_open(&m);
+	struct sample_answer a;
+	CLEANUP(free_row) struct run_row row = { 0 };
+
+	sample_ask(&m, &a, "alice", NULL, SAMPLE_BODY);
+	SAMPLE_UNTIL(&m, a.n == 1);
+	CHECK_EQ(a.status, 0);
+	CHECK(a.run->is_noted);
+	SAMPLE_UNTIL(&m, !a.run->is_noted);
+	CHECK_EQ(journal_next(m.service->journal, 0, &row), -ENOENT);
+	SAMPLE_UNTIL(&m, sample_stored(&m, a.id, &row) == 0);
+	CHECK_STR(row.phase, "starting");
+	CHECK(run_is_shown(a.run));
+	sample_remove(&m);
+}
+
 TEST(a_run_that_lasts_leaves_the_journal_for_the_store)
 {
-	for (int n = 3; n < 6; n++) { /* also if the store fails at first */
-		SAMPLE(m);
-		(void)snprintf(m.store, sizeof(m.store), "fault:%d:memory:", n);
-		sample_open(&m);
-		struct sample_answer a;
-		CLEANUP(free_row) struct run_row row = { 0 };
-
-		sample_ask(&m, &a, "alice", NULL, SAMPLE_BODY);
-		SAMPLE_UNTIL(&m, a.n == 1);
-		if (a.status == 0) {
-			CHECK(a.run->is_noted);
-			SAMPLE_UNTIL(&m, !a.run->is_noted);
-			CHECK_EQ(journal_next(m.service->journal, 0, &row), -ENOENT);
-			SAMPLE_UNTIL(&m, sample_stored(&m, a.id, &row) == 0);
-			CHECK_STR(row.phase, "starting");
-			CHECK(run_is_shown(a.run));
-		}
-		sample_remove(&m);
-	}
+	for (int n = 3; n < 6; n++) /* also if the store fails at first */
+		last_with_fault(n);
 }
 
 TEST(a_run_in_a_session_begins_when_it_is_stored_if_all_is_to_be_durable)

@@ -7,8 +7,8 @@
 struct object;
 struct spec;
 
-/* In the template; `boot` is the namespace of python_boot.py. */
-void adopt_prepare(struct object *boot);
+/* In the template; `names` is the namespace of python_boot.py. */
+void adopt_prepare(struct object *names);
 
 /* Be what `spec` asks for, as the interpreter `program`; `file` is the name in tracebacks of the
  * program that is to be run, empty for one given by -c. False when that failed, and only a new

@@ -9,7 +9,7 @@ struct object;
 void end_begin(void);
 
 /* In the template, with the namespace of python_boot.py, when all is imported. */
-void end_prepare(struct object *boot);
+void end_prepare(struct object *names);
 
 /* In a clone, before its guest's code. */
 void end_expect(void);
