@@ -51,25 +51,23 @@ static uint64_t processes(const struct limits *l)
 	return l->processes < l->pids + 1 ? l->processes : l->pids + 1;
 }
 
-/* All but RLIMIT_CORE, which the keeper set: see forbid_dumps(). */
-static bool set_rlimits(const struct limits *l)
-{
-	const struct {
-		int resource;
-		uint64_t value;
-	} rows[] = {
-		{ RLIMIT_NOFILE, l->files },
-		{ RLIMIT_NPROC, processes(l) },
-		{ RLIMIT_CPU, cpu_seconds(l) },
-		{ RLIMIT_FSIZE, file_size(l) },
-		{ RLIMIT_MEMLOCK, 64 << 10 },
-		{ RLIMIT_MSGQUEUE, 819200 },
-		{ RLIMIT_SIGPENDING, 4096 },
-		{ RLIMIT_NICE, 0 },
-		{ RLIMIT_RTPRIO, 0 },
-	};
+struct bound {
+	int resource;
+	uint64_t value;
+};
 
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+/* The same for every guest. RLIMIT_CORE is set by the keeper: see forbid_dumps(). */
+static const struct bound common_bounds[] = {
+	{ RLIMIT_MEMLOCK, 64 << 10 },
+	{ RLIMIT_MSGQUEUE, 819200 },
+	{ RLIMIT_SIGPENDING, 4096 },
+	{ RLIMIT_NICE, 0 },
+	{ RLIMIT_RTPRIO, 0 },
+};
+
+static bool set_rlimits(const struct bound *rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
 		struct rlimit limit = { rows[i].value, rows[i].value };
 
 		/* A host limit that is lower already stays. */
@@ -83,9 +81,27 @@ static bool set_rlimits(const struct limits *l)
 	return true;
 }
 
+static bool set_own_rlimits(const struct limits *l)
+{
+	const struct bound rows[] = {
+		{ RLIMIT_NOFILE, l->files },
+		{ RLIMIT_NPROC, processes(l) },
+		{ RLIMIT_CPU, cpu_seconds(l) },
+		{ RLIMIT_FSIZE, file_size(l) },
+	};
+
+	return set_rlimits(rows, ARRAY_SIZE(rows));
+}
+
+int guest_set_bounds(struct err *err)
+{
+	return set_rlimits(common_bounds, ARRAY_SIZE(common_bounds)) ? 0
+								     : err_errno(err, "set limits");
+}
+
 /* By system call: the C library keeps two signals to itself and does not let us at
  * them, but who started us may have them ignored, as make does. */
-void guest_reset_signals(void)
+void guest_reset_handlers(void)
 {
 	static const struct {
 		void *handler;
@@ -93,10 +109,15 @@ void guest_reset_signals(void)
 		void *restorer;
 		uint64_t mask;
 	} standard; /* the kernel's own struct sigaction, with SIG_DFL */
-	sigset_t none;
 
 	for (int sig = 1; sig < NSIG; sig++)
 		(void)syscall(SYS_rt_sigaction, sig, &standard, NULL, sizeof(standard.mask));
+}
+
+void guest_unblock_signals(void)
+{
+	sigset_t none;
+
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
@@ -132,7 +153,7 @@ const char *guest_settle(const struct spec *spec, const struct guest_fds *fds, i
 	if (chdir(spec->cwd) < 0)
 		return "enter the working directory";
 	(void)umask(022);
-	return set_rlimits(&spec->limits) ? NULL : "set limits";
+	return set_own_rlimits(&spec->limits) ? NULL : "set limits";
 }
 
 static int fail(struct start *s, const char *what)
@@ -151,7 +172,7 @@ static int guest_main(void *arg)
 
 	if (failed)
 		return fail(s, failed);
-	guest_reset_signals();
+	guest_unblock_signals();
 	int error = ENOENT;
 	for (size_t i = 0; s->paths[i]; i++) {
 		(void)execve(s->paths[i], s->spec->argv, s->spec->env);

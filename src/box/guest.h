@@ -15,6 +15,11 @@ struct guest_fds {
 	int tty; /* instead of the three; -1 for none */
 };
 
+/* What is the same for all guests comes to each from the process that starts it, which does this
+ * ahead of them: limits, and signals that somebody has ignored or handled. */
+int guest_set_bounds(struct err *err);
+void guest_reset_handlers(void);
+
 /* Start it and return its pid once it executes, or a negative errno when it can
  * not be executed, with the sentence in `err`. Blocks until that is known. */
 pid_t guest_start(const struct spec *spec, const struct guest_fds *fds, struct err *err);
@@ -25,8 +30,8 @@ pid_t guest_start(const struct spec *spec, const struct guest_fds *fds, struct e
  * errno. `keep_fd` (-1 for none) is closed by the caller instead. Does not allocate. */
 const char *guest_settle(const struct spec *spec, const struct guest_fds *fds, int keep_fd);
 
-/* Every signal as a new program has it. */
-void guest_reset_signals(void);
+/* None is blocked any more. */
+void guest_unblock_signals(void);
 
 /* The value of an environment variable of the guest; NULL when it has none. */
 const char *guest_find_variable(const struct spec *spec, const char *name);

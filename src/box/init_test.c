@@ -293,6 +293,29 @@ TEST(a_workspace_that_did_not_come_along_is_asked_for)
 	IN_CHILD(send_workspace, d.path);
 }
 
+static void ignore_one(void *ctx)
+{
+	struct play p;
+	struct cur c;
+	char said[64] = "";
+
+	(void)signal(SIGUSR1, SIG_IGN); /* as who starts a keeper may have it */
+	open_box(&p, ctx);
+	send_script(&p, "grep SigIgn /proc/self/status; ulimit -l");
+	CHILD_CHECK(hear(&p, &c) == MESSAGE_BOX_RUNNING);
+	CHILD_CHECK(fd_read_full(p.out_fd, said, sizeof(said) - 1) > 0);
+	CHILD_CHECK(streq(said, "SigIgn:\t0000000000000000\n64\n"));
+	CHILD_CHECK(hear_exited(&p) == 0);
+	expect_gone(&p);
+}
+
+TEST(signals_and_limits_of_the_keeper_are_not_the_guests)
+{
+	SCRATCH(d);
+
+	IN_CHILD(ignore_one, d.path);
+}
+
 static void signal_early(void *ctx)
 {
 	struct play p;
@@ -581,6 +604,7 @@ TESTS(UNIT(a_sealed_box_is_closed_before_its_run), UNIT(a_sealed_box_has_no_othe
 	UNIT(a_guest_runs_and_its_end_is_told),
 	UNIT(nobody_outlives_the_guest_and_nobody_harms_init),
 	UNIT(what_can_not_be_started_is_told), UNIT(signals_are_passed_on),
+	UNIT(signals_and_limits_of_the_keeper_are_not_the_guests),
 	UNIT(a_workspace_that_did_not_come_along_is_asked_for),
 	UNIT(a_signal_that_comes_before_the_workspace_waits_for_the_guest),
 	UNIT(without_its_workspace_a_guest_is_not_started), UNIT(a_kill_reaches_everybody),

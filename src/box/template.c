@@ -123,7 +123,8 @@ static _Noreturn void be_template(
 		sethostname("box", 3) < 0 || chdir("/") < 0 ||
 		!set_descriptors(control_fd, library_fd))
 		_exit(1);
-	guest_reset_signals();
+	guest_reset_handlers();
+	guest_unblock_signals();
 	for (size_t i = 0; i < ARRAY_SIZE(programs); i++) {
 		char *argv[] = { (char *)"python3", (char *)programs[i], NULL };
 

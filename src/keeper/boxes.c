@@ -531,9 +531,9 @@ bool boxes_tend(struct keeper *k, bool quiet)
 	/* It takes a while, and somebody may come: so one at a time. */
 	if (is_done)
 		(void)bury_retired(k, 1);
-	boxes_tell(k, is_done);
-	return wants_ready(k) || wants_warm(k) || k->n_retired > 0 || boxes_have_news(k) ||
-	       making_pending(k) || templates_orders(k)->n > 0;
+	boxes_tell(k);
+	return wants_ready(k) || wants_warm(k) || k->n_retired > 0 || making_pending(k) ||
+	       templates_orders(k)->n > 0;
 }
 
 void boxes_relieve(struct keeper *k)

@@ -8,8 +8,8 @@
 #include "keeper/boxes.h"
 #include "keeper/keeper_private.h"
 
-/* For as long those who want to know what waits may not hear of it, while that changes. */
-#define TELL_NS UINT64_C(250000000)
+/* It changes with each run, and is told no more often than this: each time wakes a server up. */
+#define TELL_MS 250u
 
 static void describe_stock(const struct stock *s, struct warm_stock *ret)
 {
@@ -31,7 +31,7 @@ static void describe(const struct keeper *k, struct warm_state *ret)
 		ret->image, sizeof(ret->image), "%s", k->favourite ? k->favourite->image : "host");
 }
 
-bool boxes_have_news(const struct keeper *k)
+static bool has_news(const struct keeper *k)
 {
 	struct warm_state now;
 
@@ -39,14 +39,20 @@ bool boxes_have_news(const struct keeper *k)
 	return !warm_state_is_same(&now, &k->told);
 }
 
-void boxes_tell(struct keeper *k, bool is_done)
+int boxes_news_ms(const struct keeper *k)
+{
+	uint64_t ms = (clock_monotonic_ns() - k->told_ns) / 1000000;
+
+	if (!has_news(k))
+		return -1;
+	return ms < TELL_MS ? (int)(TELL_MS - ms) : 0;
+}
+
+void boxes_tell(struct keeper *k)
 {
 	struct put p;
 
-	/* Not with each change while there are many. */
-	if (!is_done && clock_monotonic_ns() - k->told_ns < TELL_NS)
-		return;
-	if (!boxes_have_news(k))
+	if (boxes_news_ms(k) != 0)
 		return;
 	describe(k, &k->told);
 	k->told_ns = clock_monotonic_ns();

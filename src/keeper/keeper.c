@@ -197,17 +197,22 @@ static void bury_the_dead(struct keeper *k)
 	}
 }
 
+static int earlier(int a, int b)
+{
+	return a < 0 || (b >= 0 && b < a) ? b : a;
+}
+
 /* How long to sleep at most: until a deadline, or until housekeeping goes on. */
 static int sleep_ms(const struct keeper *k, bool more_to_do)
 {
-	int timeout = next_timeout(k);
+	int timeout = earlier(next_timeout(k), boxes_news_ms(k));
 	int longest = more_to_do             ? QUIET_MS
 		      : k->deaf_fd >= 0      ? DEAF_MS
 		      : templates_pending(k) ? TEMPLATE_MS
 		      : k->idle_since_ns     ? IDLE_MS
 					     : EXPIRE_MS;
 
-	return timeout < 0 || timeout > longest ? longest : timeout;
+	return earlier(timeout, longest);
 }
 
 static void check_idle(struct keeper *k)

@@ -240,10 +240,10 @@ int workspaces_open(struct keeper *k, struct workspace *w, const struct spec *sp
 /* The box is done with it (NULL: with none), and it has its proper size again. */
 void workspaces_settle(struct keeper *k, struct workspace *w, uint64_t bytes);
 
-/* boxes_tell.c: for who wants to know what waits, when it is other than before; not yet while that
- * changes, unless all `is_done`. */
-void boxes_tell(struct keeper *k, bool is_done);
-bool boxes_have_news(const struct keeper *k);
+/* boxes_tell.c: for who wants to know what waits, if it is time to. */
+void boxes_tell(struct keeper *k);
+/* When that will be; -1: nothing is new. */
+int boxes_news_ms(const struct keeper *k);
 
 /* making.c */
 

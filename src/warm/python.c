@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <malloc.h>
-#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -346,7 +345,8 @@ static _Noreturn void be_guest(const struct spec *spec, const char *program)
 	if (!streq(spec->argv[1], "-c"))
 		make_absolute(spec->argv[1], file, sizeof(file));
 	if (!adopt_spec(spec, program, file)) {
-		guest_reset_signals();
+		guest_reset_handlers();
+		guest_unblock_signals();
 		(void)execve(program, spec->argv, spec->env);
 		_exit(127);
 	}
@@ -359,7 +359,6 @@ static _Noreturn void be_guest(const struct spec *spec, const char *program)
 static _Noreturn void become_guest(
 	const struct spec *spec, const struct guest_fds *fds, const char *program, int told_fd)
 {
-	sigset_t none;
 	const char *failed = guest_settle(spec, fds, told_fd);
 
 	if (failed) {
@@ -371,8 +370,7 @@ static _Noreturn void become_guest(
 	(void)close(told_fd);
 	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
 	title_set(spec->argv, spec->env);
-	(void)sigemptyset(&none);
-	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	guest_unblock_signals();
 	be_guest(spec, program);
 }
 
@@ -409,8 +407,10 @@ pid_t python_start_guest(
 	AUTO_FD told_fd = -1;
 
 	*ret_is_clone = suit_is_clone_as_good(&self, spec, program, sizeof(program));
-	if (!*ret_is_clone)
+	if (!*ret_is_clone) {
+		guest_reset_handlers(); /* those of Python are its clones' */
 		return guest_start(spec, fds, err);
+	}
 	int r = fd_pipe(&heard_fd, &told_fd);
 	if (r < 0)
 		return err_set(err, r, "make a pipe");
