@@ -66,8 +66,8 @@ static void make(const struct box_host *host, const struct frame *f)
 
 	cur_init(&c, f->data, f->size);
 	uid_t uid = cur_u32(&c);
-	bool is_sealed = cur_u8(&c);
-	size_t n_cgroups = cur_u8(&c) ? 1 : 0;
+	bool is_sealed = cur_bool(&c);
+	size_t n_cgroups = cur_bool(&c) ? 1 : 0;
 	if (cur_end(&c) < 0 || f->n_fds < FIXED + n_cgroups) {
 		say_failed("the keeper's word is not understood");
 		return;

@@ -51,6 +51,15 @@ uint64_t cur_u64(struct cur *c)
 	return le64toh(v);
 }
 
+bool cur_bool(struct cur *c)
+{
+	uint8_t v = cur_u8(c);
+
+	if (v > 1)
+		c->bad = true;
+	return v == 1;
+}
+
 uint64_t cur_u64_max(struct cur *c, uint64_t max)
 {
 	uint64_t v = cur_u64(c);

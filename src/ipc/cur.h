@@ -17,6 +17,7 @@ struct cur {
 
 void cur_init(struct cur *c, const void *data, size_t size);
 uint8_t cur_u8(struct cur *c);
+bool cur_bool(struct cur *c); /* travels as 0 or 1 and as nothing else */
 uint32_t cur_u32(struct cur *c);
 uint64_t cur_u64(struct cur *c);
 

@@ -159,7 +159,21 @@ TEST(a_writer_grows_to_its_limit_and_no_further)
 	put_fini(&p);
 }
 
-TESTS(UNIT(what_is_put_is_read_back), UNIT(the_wire_is_little_endian), UNIT(a_cut_message_poisons),
-	UNIT(numbers_and_strings_have_limits),
+TEST(a_bool_is_0_or_1)
+{
+	static const uint8_t wire[] = { 0, 1, 2 };
+	struct cur c;
+
+	cur_init(&c, wire, 2);
+	CHECK(!cur_bool(&c));
+	CHECK(cur_bool(&c));
+	CHECK_EQ(cur_end(&c), 0);
+	cur_init(&c, wire + 2, 1);
+	CHECK(!cur_bool(&c));
+	CHECK_EQ(cur_end(&c), -EBADMSG);
+}
+
+TESTS(UNIT(a_bool_is_0_or_1), UNIT(what_is_put_is_read_back), UNIT(the_wire_is_little_endian),
+	UNIT(a_cut_message_poisons), UNIT(numbers_and_strings_have_limits),
 	UNIT(a_length_beyond_the_message_is_refused_before_memory_is_asked_for),
 	UNIT(no_string_hides_a_nul), UNIT(a_writer_grows_to_its_limit_and_no_further))

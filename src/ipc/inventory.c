@@ -75,15 +75,6 @@ void inventory_put(const struct inventory *l, struct put *p)
 	put_u32(p, (uint32_t)l->n);
 }
 
-static bool get_bool(struct cur *c)
-{
-	uint8_t v = cur_u8(c);
-
-	if (v > 1)
-		c->bad = true;
-	return v == 1;
-}
-
 static bool kind_is_known(uint8_t kind)
 {
 	return kind == INVENTORY_FILE || kind == INVENTORY_DIR || kind == INVENTORY_LINK ||
@@ -94,7 +85,7 @@ static void get_entry(struct inventory *l, uint8_t kind, struct cur *c)
 {
 	struct inventory_entry e = { .kind = (enum inventory_kind)kind };
 
-	e.is_changed = get_bool(c);
+	e.is_changed = cur_bool(c);
 	e.size = cur_u64(c);
 	e.mtime_ns = cur_u64(c);
 	AUTO_FREE char *path = cur_str(c, PACK_NAME_MAX);
@@ -112,7 +103,7 @@ int inventory_get(struct inventory *ret, struct cur *c)
 
 	while ((kind = cur_u8(c)) != MARK_END && !c->bad)
 		get_entry(&l, kind, c);
-	l.is_cut = get_bool(c);
+	l.is_cut = cur_bool(c);
 	if (cur_u32(c) != l.n || cur_end(c) < 0) {
 		inventory_fini(&l);
 		return -EBADMSG;

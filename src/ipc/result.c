@@ -77,6 +77,6 @@ void result_get(struct result *r, struct cur *c)
 	r->usage.pids = cur_u64(c);
 	r->usage.open_files = cur_u64(c);
 	r->usage.captured_bytes = cur_u64(c);
-	r->is_warm = cur_u8(c);
+	r->is_warm = cur_bool(c);
 	cur_str_into(c, r->message, sizeof(r->message));
 }

@@ -202,16 +202,6 @@ void spec_put(const struct spec *s, struct put *p)
 	put_u8(p, s->deaf);
 }
 
-/* A bool travels as 0 or 1 and as nothing else. */
-static bool get_bool(struct cur *c)
-{
-	uint8_t v = cur_u8(c);
-
-	if (v > 1)
-		c->bad = true;
-	return v == 1;
-}
-
 static uint16_t get_u16(struct cur *c)
 {
 	uint32_t v = cur_u32(c);
@@ -233,17 +223,17 @@ void spec_get(struct spec *s, struct cur *c)
 	for (size_t i = 0; i < ARRAY_SIZE(limit_rows); i++)
 		*limit_at(&s->limits, &limit_rows[i]) = cur_u64(c);
 	s->require = cur_u64_max(c, FACET_ALL);
-	s->tty = get_bool(c);
+	s->tty = cur_bool(c);
 	s->rows = get_u16(c);
 	s->columns = get_u16(c);
-	s->takes_files = get_bool(c);
-	s->lingers = get_bool(c);
+	s->takes_files = cur_bool(c);
+	s->lingers = cur_bool(c);
 	cur_str_into(c, s->workspace, sizeof(s->workspace));
 	s->deed = (enum deed)cur_u8(c);
-	s->clears = get_bool(c);
-	s->lists = get_bool(c);
-	s->talks = get_bool(c);
-	s->deaf = get_bool(c);
+	s->clears = cur_bool(c);
+	s->lists = cur_bool(c);
+	s->talks = cur_bool(c);
+	s->deaf = cur_bool(c);
 }
 
 static int check_env(char *const *env, struct err *err)

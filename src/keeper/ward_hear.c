@@ -28,7 +28,7 @@ static uint64_t plausible_ns(uint64_t ns, uint64_t not_before)
 static int on_box_running(struct keeper *k, struct ward *r, struct cur *c, int *fds)
 {
 	uint64_t at = cur_u64(c);
-	bool is_clone = cur_u8(c);
+	bool is_clone = cur_bool(c);
 
 	(void)fds;
 	if (cur_end(c) < 0)

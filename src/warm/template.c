@@ -55,7 +55,7 @@ static int read_setup(const struct frame *f, char **ret_imports, struct err *err
 	struct cur c;
 
 	cur_init(&c, f->data, f->size);
-	host.privileged = cur_u8(&c);
+	host.privileged = cur_bool(&c);
 	host.landlock_abi = (int)cur_u32(&c);
 	*ret_imports = cur_str(&c, FRAME_SIZE_MAX);
 	size_t n = (size_t)cur_u64_max(&c, BPF_MAXINSNS);
@@ -103,7 +103,7 @@ static void make(struct frame *f)
 		.n_join_fds = f->n_fds,
 		.cgroup_fd = -1,
 		.uid = cur_u32(&c),
-		.is_sealed = cur_u8(&c),
+		.is_sealed = cur_bool(&c),
 	};
 	int r = cur_end(&c);
 	if (r == 0)
