@@ -51,10 +51,6 @@
 
 #define CONTROL_FD 3
 
-/* For that long we do not say that the guest runs: if it is over by then, both are said at once,
- * which wakes up keeper and server once instead of twice. */
-#define UNTOLD_MS 5
-
 struct init {
 	const struct init_args *args;
 	struct spec spec;
@@ -62,10 +58,7 @@ struct init {
 	int workspace_fd;       /* mount of a session's workspace; -1 for none */
 	int signal_fd;
 	pid_t guest;
-	bool is_clone; /* the guest; and since when it runs */
-	uint64_t started_ns;
-	bool is_told; /* that it runs */
-	int status;   /* of the guest, as wait() gives it */
+	int status; /* of the guest, as wait() gives it */
 	uint64_t ended_ns;
 	struct sample sample;
 	struct list_mark mark; /* before the guest began */
@@ -201,16 +194,13 @@ static int run_steps(struct step_context *c, const struct step *steps, size_t n,
 	return 0;
 }
 
-static void report_running(struct init *in)
+static void report_running(uint64_t at, bool is_clone)
 {
 	struct put p;
 
-	if (in->is_told)
-		return;
-	in->is_told = true;
 	put_init(&p, 64);
-	put_u64(&p, in->started_ns);
-	put_u8(&p, in->is_clone);
+	put_u64(&p, at);
+	put_u8(&p, is_clone);
 	(void)frame_send(control_fd, MESSAGE_BOX_RUNNING, &p, NULL, 0);
 	put_fini(&p);
 }
@@ -225,14 +215,16 @@ static void start_guest(struct init *in)
 		.tty = in->fds[CHANNEL_TTY],
 	};
 
-	in->started_ns = clock_monotonic_ns();
+	uint64_t at = clock_monotonic_ns();
+	bool is_clone = false;
 	start_guest_fn *clone_guest = in->args->host->clone_guest;
-	in->guest = clone_guest ? clone_guest(&in->spec, &fds, &in->is_clone, &err)
+	in->guest = clone_guest ? clone_guest(&in->spec, &fds, &is_clone, &err)
 				: guest_start(&in->spec, &fds, &err);
 	if (in->guest < 0)
 		give_up(REASON_EXEC_FAILED, (int)in->guest, &err);
 	for (int i = CHANNEL_STDIN; i <= CHANNEL_TTY; i++)
 		close_fdp(&in->fds[i]);
+	report_running(at, is_clone);
 }
 
 /* Collect every process that has ended; true once the guest is among them. */
@@ -319,22 +311,6 @@ static void drain_signals(const struct init *in)
 		;
 }
 
-/* For how long it is not yet to be said that the guest runs. */
-static int untold_ms(const struct init *in)
-{
-	uint64_t ms = (clock_monotonic_ns() - in->started_ns) / 1000000;
-
-	return ms < UNTOLD_MS ? (int)(UNTOLD_MS - ms) : 0;
-}
-
-static int wait_ms(const struct init *in)
-{
-	int sample = sample_wait_ms(&in->sample);
-	int untold = untold_ms(in);
-
-	return in->is_told || sample < untold ? sample : untold;
-}
-
 static void wait_for_guest(struct init *in)
 {
 	struct pollfd fds[] = {
@@ -343,10 +319,8 @@ static void wait_for_guest(struct init *in)
 	};
 
 	while (!reap(in)) {
-		int n = poll(fds, ARRAY_SIZE(fds), wait_ms(in));
+		int n = poll(fds, ARRAY_SIZE(fds), sample_wait_ms(&in->sample));
 
-		if (untold_ms(in) == 0)
-			report_running(in);
 		if (sample_wait_ms(&in->sample) == 0)
 			sample_take(&in->sample);
 		if (n > 0 && fds[1].revents)
@@ -388,13 +362,12 @@ static void run_guest(struct init *in)
 	end_the_rest();
 }
 
-static void report_end(struct init *in)
+static void report_end(const struct init *in)
 {
 	struct put p;
 	struct rusage used = { 0 };
 
 	(void)getrusage(RUSAGE_CHILDREN, &used);
-	report_running(in);
 	put_init(&p, 256);
 	put_u64(&p, in->ended_ns);
 	put_u32(&p, (uint32_t)in->status);
@@ -543,7 +516,7 @@ void init_main(const struct init_args *args)
 	if (in.spec.deed == DEED_EXECUTE)
 		run_guest(&in);
 	else
-		in.started_ns = in.ended_ns = clock_monotonic_ns();
+		report_running(in.ended_ns = clock_monotonic_ns(), false);
 	report_end(&in);
 	if (in.fds[CHANNEL_CAPTURE] >= 0 || in.fds[CHANNEL_LISTING] >= 0)
 		send_files_out(&in);

@@ -300,14 +300,6 @@ static bool start_was_told(struct stream *stream)
 	}
 }
 
-/* In seconds; we may hear of it later than that. */
-static double start_latency(const struct run *run, uint64_t started_ns)
-{
-	int64_t ns = (int64_t)started_ns - run->row.created_ns;
-
-	return ns > 0 ? (double)ns / NS_PER_SEC : 0;
-}
-
 static void on_running(void *ctx, uint64_t started_ns)
 {
 	struct run *run = ctx;
@@ -322,7 +314,7 @@ static void on_running(void *ctx, uint64_t started_ns)
 	run->started_ns = clock_monotonic_ns();
 	run_move(run, PHASE_RUNNING);
 	metrics_observe(s->metrics, METRIC_START_LATENCY, METRICS_LABELS(run->row.runtime),
-		start_latency(run, started_ns));
+		(double)(run->started_ns - run->accepted_ns) / NS_PER_SEC);
 	if (run->stream && !start_was_told(run->stream)) {
 		(void)snprintf(data, sizeof(data), "{\"ts\":\"%s\"}", at);
 		(void)stream_event(run->stream, "start", data);
