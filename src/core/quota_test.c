@@ -133,6 +133,31 @@ TEST(one_that_is_stored_at_the_second_try_is_counted_once)
 	sample_remove(&m);
 }
 
+/* In a session it is noted first, and stored as waiting when the keeper can not take it. */
+TEST(one_that_waits_for_the_keeper_is_counted_once)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct sample_answer a;
+	char body[128];
+
+	(void)snprintf(body, sizeof(body), "{\"session_id\":\"%s\",\"command\":[\"true\"]}",
+		sample_session(&m)->row.id);
+	sample_host.refusal = -EAGAIN;
+	sample_ask(&m, &a, "alice", NULL, body);
+	SAMPLE_UNTIL(&m, a.n == 1);
+	CHECK_EQ(a.status, 0);
+	CHECK_EQ(used(&m).usage.runs_count, 1); /* by now: should we die, it would never be */
+	sample_host.refusal = 0;
+	service_dispatch(m.service);
+	SAMPLE_UNTIL(&m, sample_host.n_jobs == 1);
+	job_started(sample_job(0));
+	job_ends(sample_job(0), REASON_EXIT_CODE_0, 0);
+	SAMPLE_UNTIL(&m, m.service->n_runs == 0);
+	CHECK_EQ(used(&m).usage.runs_count, 1);
+	sample_remove(&m);
+}
+
 TEST(processor_time_of_a_day_is_limited)
 {
 	SAMPLE(m);
@@ -221,5 +246,6 @@ TEST(a_queue_of_no_length_takes_nothing)
 
 TESTS(UNIT(runs_are_counted_when_accepted_and_when_over),
 	UNIT(one_that_is_stored_at_the_second_try_is_counted_once),
+	UNIT(one_that_waits_for_the_keeper_is_counted_once),
 	UNIT(processor_time_of_a_day_is_limited), UNIT(artifacts_of_a_day_and_in_all_are_limited),
 	UNIT(what_is_left_for_artifacts), UNIT(a_queue_of_no_length_takes_nothing))

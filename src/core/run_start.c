@@ -442,8 +442,10 @@ void run_begin(struct run *run)
 		return;
 	/* The keeper went meanwhile. Or a successor of ours would believe that it had begun. */
 	run_fill_request(run, false);
-	if (!run->held || run->is_noted)
+	if (!run->held)
 		run_store(run);
+	else if (run->is_noted)
+		run_store_held(run);
 }
 
 static void on_turn_stored(void *ctx, int r)
