@@ -25,7 +25,7 @@
 
 /* How many of the `size` bytes, which is more than none, become the next frame, and whether
  * as text. 0: they begin a character, wait for the rest of it; never so when `is_last`,
- * which says that nothing follows, or not soon. */
+ * which says that nothing follows. */
 size_t frames_cut(const void *data, size_t size, bool is_last, bool *ret_is_text);
 
 /* The text that is kept of an event: {"event":NAME,"data":DATA}. Returns 0 with a string the

@@ -1,7 +1,11 @@
 /* From the guest's pipes to frames. Nothing waits for a subscriber here, and nothing but
  * the log cap bounds what is kept. A guest is read whenever it has written: in turns, so
  * that others get theirs, and a little slower when it writes byte by byte, since each
- * frame costs 32 bytes of index. */
+ * frame costs 32 bytes of index.
+ *
+ * The beginning of a character waits for its rest, in the spool, until that comes or the output
+ * ends. So does the last byte of other encodings now and then: it is late, but nothing is
+ * torn. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -19,7 +23,6 @@
 #define PIPE_BYTES  (1 << 20) /* what we ask the kernel to let a guest write ahead, ... */
 #define LARGE_BYTES (1 << 15) /* ... once it has written so much at once */
 #define DROP_SIZE   (64u << 10)
-#define HOLD_MS     20u   /* how long the beginning of a character waits for its rest */
 #define SMALL_BYTES 512u  /* a frame below that counts as small */
 #define SMALL_BURST 1000u /* so many are free; then one in PACE_MS, in the long run */
 #define PACE_MS     2u
@@ -222,30 +225,6 @@ static void end_channel(struct channel *ch)
 	s->is_drained = true;
 }
 
-static void on_hold(uv_timer_t *timer);
-
-/* See that bytes which wait for the rest of a character do not wait for long. */
-static void hold_back(struct stream *s)
-{
-	if (s->spools[0].indexed < s->spools[0].size || s->spools[1].indexed < s->spools[1].size)
-		stream_start_timer(s, TIMER_HOLD, HOLD_MS, on_hold);
-}
-
-/* The loop looks at its timers first: when it comes late, the rest may be there by now. */
-static void on_hold(uv_timer_t *timer)
-{
-	struct stream *s = timer->data;
-
-	for (size_t i = 0; i < 2; i++) {
-		struct channel *ch = &s->channels[i];
-
-		if (ch->fd < 0 || take(ch, TURN_BYTES) <= 0)
-			pump_cut(s, ch->kind, true);
-	}
-	hold_back(s);
-	stream_settle(s);
-}
-
 static void on_readable(uv_poll_t *handle, int status, int events);
 
 static void watch(struct stream *s)
@@ -289,7 +268,6 @@ static void on_readable(uv_poll_t *handle, int status, int events)
 	if (n == 0 || (n < 0 && (n != -EAGAIN || status < 0))) {
 		end_channel(ch);
 	} else {
-		hold_back(s);
 		keep_pace(s);
 	}
 	stream_settle(s);
@@ -331,7 +309,6 @@ int stream_attach(struct stream *s, int stdout_fd, int stderr_fd, struct err *er
 	s->is_attached = true;
 	s->small_time = uv_now(s->loop);
 	watch(s);
-	hold_back(s);
 	if (!is_open(s))
 		stream_finish(s);
 	return 0;
@@ -372,6 +349,5 @@ void pump_close(struct stream *s)
 	for (size_t i = 0; i < 2; i++)
 		close_channel(&s->channels[i]);
 	close_fdp(&s->null_fd);
-	stream_stop_timer(s, TIMER_HOLD);
 	stream_stop_timer(s, TIMER_PACE);
 }

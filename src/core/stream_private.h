@@ -19,7 +19,6 @@
 
 enum stream_timer {
 	TIMER_SETTLE,    /* at once: callbacks, when the cause was not the loop */
-	TIMER_HOLD,      /* until bytes that begin a character are taken as they are */
 	TIMER_PACE,      /* until a guest that writes byte by byte is read again */
 	TIMER_HEARTBEAT, /* while there are cursors */
 	N_TIMERS,

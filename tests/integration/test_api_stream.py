@@ -177,6 +177,14 @@ def test_no_character_is_split(server):
 
 
 @pytest.mark.once
+def test_a_character_that_comes_in_parts_is_one(server):
+    run = server.sh(r"printf 'h\303'; sleep 0.2; printf '\251llo \342\202'; sleep 0.2; printf '\254'")
+    frames = read(server, f"{BASE}/runs/{run['id']}/stream?from_seq=1")
+    assert {f["encoding"] for f in frames if f["type"] == "stdout"} == {"utf8"}
+    assert text_of(frames).decode() == "h\u00e9llo \u20ac"
+
+
+@pytest.mark.once
 def test_the_log_cap_truncates_once_and_the_run_completes(make_server):
     server = make_server(SANDBOX_MAX_LOG_BYTES=1000)
     run = server.run("sh", "-c", "head -c 5000 /dev/zero | tr '\\0' x; echo more >&2; exit 3")
