@@ -11,6 +11,7 @@
 #include "core/policy.h"
 #include "core/problem.h"
 #include "core/request_private.h"
+#include "core/settings.h"
 #include "ipc/pack.h"
 
 enum field_type {
@@ -552,17 +553,38 @@ int request_decide(const struct request *r, const struct settings *c, struct pol
 	return result;
 }
 
-void request_fingerprint(const struct request *r, enum request_kind kind, char ret[65])
+static void fill(json_t *body, const char *name, json_t *value)
+{
+	if (json_object_get(body, name))
+		json_decref(value);
+	else
+		(void)json_object_set_new(body, name, value);
+}
+
+/* What the settings say where a request does not; in a session that is the session's to say. */
+static void fill_from_settings(json_t *body, enum request_kind kind, const struct settings *c)
+{
+	if (json_object_get(body, "session_id"))
+		return;
+	fill(body, "runtime", json_string(c->default_runtime));
+	if (!json_object_get(body, "timeout_ms"))
+		fill(body, "timeout_sec", json_integer((json_int_t)c->exec_timeout_sec));
+	if (kind == REQUEST_RUN)
+		fill(body, "startup_timeout_sec", json_integer((json_int_t)c->startup_timeout_sec));
+}
+
+void request_fingerprint(
+	const struct request *r, enum request_kind kind, const struct settings *c, char ret[65])
 {
 	AUTO_JSON *whole = json_copy(r->body);
 
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
 		const struct field *f = &fields[i];
 
-		if ((f->kinds & (1u << kind)) && f->standard && !json_object_get(whole, f->name))
-			(void)json_object_set_new(
-				whole, f->name, json_loads(f->standard, JSON_DECODE_ANY, NULL));
+		if ((f->kinds & (1u << kind)) && f->standard)
+			fill(whole, f->name, json_loads(f->standard, JSON_DECODE_ANY, NULL));
 	}
+	fill_from_settings(whole, kind, c);
 	AUTO_FREE char *text = json_canonical(whole);
 	digest_of(text, strlen(text), ret);
 }

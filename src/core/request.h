@@ -73,7 +73,8 @@ int request_decide(const struct request *r, const struct settings *c, struct pol
 
 /* SHA-256 over the canonical form of the request with every default filled in: equal for
  * requests that mean the same. */
-void request_fingerprint(const struct request *r, enum request_kind kind, char ret[65]);
+void request_fingerprint(
+	const struct request *r, enum request_kind kind, const struct settings *c, char ret[65]);
 
 /* The inline files, decoded. The caller frees `*ret` and everything in it with
  * request_free_files(). At most `max_bytes` together. */

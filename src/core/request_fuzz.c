@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "core/problem.h"
+#include "core/settings.h"
 
 #define FILES_MAX (64u << 10)
 
@@ -46,6 +47,13 @@ static void decode(const struct request *r)
 	request_free_files(files, n);
 }
 
+static char native[] = "native";
+static const struct settings defaults = {
+	.default_runtime = native,
+	.exec_timeout_sec = 60,
+	.startup_timeout_sec = 20,
+};
+
 static void check_again(const struct request *r, enum request_kind kind)
 {
 	struct request again;
@@ -58,8 +66,8 @@ static void check_again(const struct request *r, enum request_kind kind)
 		abort();
 	if (request_parse(stored, kind, &again, &p) < 0)
 		abort();
-	request_fingerprint(r, kind, prints[0]);
-	request_fingerprint(&again, kind, prints[1]);
+	request_fingerprint(r, kind, &defaults, prints[0]);
+	request_fingerprint(&again, kind, &defaults, prints[1]);
 	if (!streq(prints[0], prints[1]) || !json_equal(r->body, again.body))
 		abort();
 	if (r->cpu_milli != again.cpu_milli || r->memory_mb != again.memory_mb)

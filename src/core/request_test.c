@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "core/policy.h"
 #include "core/problem.h"
+#include "core/settings.h"
 #include "lib/test.h"
 
 static void problem_finip(struct problem *p)
@@ -43,6 +44,13 @@ static const char *run_with(const char *member)
 	return text;
 }
 
+static char native[] = "native";
+static const struct settings defaults = {
+	.default_runtime = native,
+	.exec_timeout_sec = 60,
+	.startup_timeout_sec = 20,
+};
+
 static void check_print(const char *text, enum request_kind kind, char ret[65])
 {
 	REQUEST(r);
@@ -50,7 +58,7 @@ static void check_print(const char *text, enum request_kind kind, char ret[65])
 
 	if (parse(text, kind, &r, &p) < 0)
 		fail_msg("%s: %s", text, p.message);
-	request_fingerprint(&r, kind, ret);
+	request_fingerprint(&r, kind, &defaults, ret);
 	CHECK(str_is_hex(ret, 64));
 }
 
@@ -401,6 +409,9 @@ TEST(omitted_and_default_mean_the_same)
 		"\"interactive\":false",
 		"\"stdin_bps\":0",
 		"\"resume_from_seq\":0",
+		"\"runtime\":\"native\"",
+		"\"timeout_sec\":60",
+		"\"startup_timeout_sec\":20",
 		"\"unknown\":1",
 		"\"spec_version\":\"1.0\",\"interactive\":false,\"runtime\":null",
 	};
@@ -412,6 +423,8 @@ TEST(omitted_and_default_mean_the_same)
 	}
 	CHECK(means_the_same("{\"cpu_limit\":1,\"memory_mb\":64}",
 		"{\"memory_mb\":64,\"cpu_limit\":1.0}", REQUEST_SESSION));
+	CHECK(means_the_same("{\"timeout_sec\":60}", "{\"runtime\":\"native\"}", REQUEST_SESSION));
+	CHECK(!means_the_same("{\"timeout_sec\":61}", "{}", REQUEST_SESSION));
 	CHECK(means_the_same("{}", "{\"trust_level\":\"standard\",\"files\":\"not of a session\"}",
 		REQUEST_SESSION));
 }
@@ -421,7 +434,7 @@ TEST(anything_else_does_not)
 	static const char *const others[] = {
 		"",
 		"\"spec_version\":\"1.1\"",
-		"\"runtime\":\"native\"",
+		"\"runtime\":\"docker\"",
 		"\"network_policy\":\"allowlist\"",
 		"\"trust_level\":\"trusted\"",
 		"\"env\":{\"A\":\"1\"}",
@@ -468,8 +481,8 @@ TEST(the_body_parses_to_the_same)
 		0);
 	AUTO_FREE char *body = json_canonical(r.body);
 	CHECK_EQ(parse(body, REQUEST_RUN, &again, &p), 0);
-	request_fingerprint(&r, REQUEST_RUN, prints[0]);
-	request_fingerprint(&again, REQUEST_RUN, prints[1]);
+	request_fingerprint(&r, REQUEST_RUN, &defaults, prints[0]);
+	request_fingerprint(&again, REQUEST_RUN, &defaults, prints[1]);
 	CHECK_STR(prints[0], prints[1]);
 	CHECK_EQ(again.cpu_milli, 333);
 	CHECK_EQ(again.stdin_bps, 7);

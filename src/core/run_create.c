@@ -281,7 +281,7 @@ void run_create(struct service *s, const struct run_wish *wish, run_cb *done,
 	c->key = wish->idempotency_key ? xstrdup(wish->idempotency_key) : NULL;
 	/* Of what was sent, not of what the session adds. */
 	if (c->key)
-		request_fingerprint(wish->request, REQUEST_RUN, c->fingerprint);
+		request_fingerprint(wish->request, REQUEST_RUN, s->settings, c->fingerprint);
 	if (request_parse(wish->request->body, REQUEST_RUN, &c->run->request, &problem) < 0 ||
 		check(c->run, wish->who, &problem) < 0) {
 		refuse(c, &problem);

@@ -297,7 +297,8 @@ void session_create(struct service *s, const struct session_wish *wish, session_
 	} else {
 		fill_row(c->session, wish, &policy);
 		if (c->key)
-			request_fingerprint(wish->request, REQUEST_SESSION, c->fingerprint);
+			request_fingerprint(
+				wish->request, REQUEST_SESSION, s->settings, c->fingerprint);
 		c->git = wish->request->git ? json_incref((json_t *)wish->request->git) : NULL;
 	}
 	struct claim_request claim = {
