@@ -38,7 +38,7 @@ static int check_queue(struct run *run, struct problem *p)
 
 	if (c->queue_max_length == 0)
 		return refuse_queue(run, p, "queue_capacity_exceeded", "global", 0);
-	if (s->is_up && queue_has_room(&s->queue, user))
+	if (service_starts_runs(s) && queue_has_room(&s->queue, user))
 		return 0;
 	if (!queue_has_place(&s->queue, user, c->queue_max_length))
 		return refuse_queue(
@@ -68,14 +68,21 @@ static int exceeded(struct problem *p, const char *quota, uint64_t used, uint64_
 	return -1;
 }
 
-static int check_day(const struct settings *c, const struct daily_row *row, struct problem *p)
+/* A run that keeps no files is not held up by those of others. */
+static bool keeps_files(const struct run *run)
 {
+	return json_array_size(run->request.capture_patterns) > 0;
+}
+
+static int check_day(const struct run *run, const struct daily_row *row, struct problem *p)
+{
+	const struct settings *c = run->service->settings;
 	uint64_t cpu_sec = (uint64_t)row->cpu_us / 1000000;
 	uint64_t artifact_mb = (uint64_t)row->artifact_bytes >> 20;
 
 	if (c->cpu_sec_per_day && cpu_sec >= c->cpu_sec_per_day)
 		return exceeded(p, "cpu_seconds_per_day", cpu_sec, c->cpu_sec_per_day);
-	if (c->artifact_mb_per_day && artifact_mb >= c->artifact_mb_per_day)
+	if (keeps_files(run) && c->artifact_mb_per_day && artifact_mb >= c->artifact_mb_per_day)
 		return exceeded(p, "artifact_mb_per_day", artifact_mb, c->artifact_mb_per_day);
 	return 0;
 }
@@ -106,13 +113,12 @@ static void on_usage(void *ctx, int r, const void *data)
 	finish(k, &p);
 }
 
-/* A run that keeps no files is not held up by those of others. */
 static void check_artifacts(struct check *k)
 {
 	struct usage_row key = { .user_id = k->run->row.user_id };
 	struct problem p = { 0 };
 
-	if (json_array_size(k->run->request.capture_patterns) == 0) {
+	if (!keeps_files(k->run)) {
 		finish(k, &p);
 		return;
 	}
@@ -127,7 +133,7 @@ static void on_day(void *ctx, int r, const void *data)
 
 	k->run->service->n_pending--;
 	if (r == 0)
-		(void)check_day(k->run->service->settings, data, &p);
+		(void)check_day(k->run, data, &p);
 	else if (r != -ENOENT)
 		(void)problem_set(&p, "store_unavailable", "quotas could not be looked up");
 	if (p.status)
@@ -155,19 +161,45 @@ void quota_check(struct run *run, quota_cb *done, void *ctx)
 
 struct room {
 	struct run *run;
+	uint64_t left;
 	quota_room_cb *done;
 	void *ctx;
 };
 
-static void on_room(void *ctx, int r, const void *data)
+static uint64_t left_of(uint64_t mb, uint64_t used)
+{
+	return used < mb << 20 ? (mb << 20) - used : 0;
+}
+
+static void on_day_room(void *ctx, int r, const void *data)
 {
 	AUTO_FREE struct room *m = ctx;
-	const struct usage_row *row = data;
-	uint64_t most = m->run->service->settings->max_artifact_user_mb << 20;
-	uint64_t used = r == 0 ? (uint64_t)row->artifact_bytes : 0;
+	const struct daily_row *row = data;
+	uint64_t left = left_of(m->run->service->settings->artifact_mb_per_day,
+		r == 0 ? (uint64_t)row->artifact_bytes : 0);
 
 	m->run->service->n_pending--;
-	m->done(m->ctx, used < most ? most - used : 0);
+	m->done(m->ctx, left < m->left ? left : m->left);
+}
+
+static void on_room(void *ctx, int r, const void *data)
+{
+	struct room *m = ctx;
+	struct service *s = m->run->service;
+	const struct usage_row *row = data;
+	char day[DATE_DAY_SIZE + 1];
+
+	m->left = left_of(
+		s->settings->max_artifact_user_mb, r == 0 ? (uint64_t)row->artifact_bytes : 0);
+	if (s->settings->artifact_mb_per_day) {
+		date_format_day(clock_realtime_ns(), day);
+		struct daily_row key = { .user_id = m->run->row.user_id, .day = day };
+		store_get(s->store, &daily_table, &key, on_day_room, m);
+		return;
+	}
+	s->n_pending--;
+	m->done(m->ctx, m->left);
+	free(m);
 }
 
 void quota_artifact_room(struct run *run, quota_room_cb *done, void *ctx)

@@ -196,8 +196,9 @@ TEST(artifacts_of_a_day_and_in_all_are_limited)
 	CHECK_EQ(used(&m).daily.artifact_bytes, 1 << 20); /* it was used, though */
 	CHECK_EQ(ask(&m, "alice", CAPTURING).status, 0);
 	use(&m, 0, 1 << 20);
-	a = ask(&m, "alice", SAMPLE_BODY);
+	a = ask(&m, "alice", CAPTURING);
 	check_exceeded(&a, "artifact_mb_per_day", 2);
+	CHECK_EQ(ask(&m, "alice", SAMPLE_BODY).status, 0);
 	sample_remove(&m);
 }
 
@@ -230,6 +231,29 @@ TEST(what_is_left_for_artifacts)
 	sample_remove(&m);
 }
 
+TEST(a_day_leaves_less_for_artifacts)
+{
+	SAMPLE(m);
+	m.settings.max_artifact_user_mb = 9;
+	m.settings.artifact_mb_per_day = 2;
+	sample_open(&m);
+	struct run *run = sample_run(&m, NULL);
+	uint64_t left = UINT64_MAX;
+
+	use(&m, 0, (1 << 20) + 5);
+	quota_artifact_room(run, on_room, &left);
+	SAMPLE_UNTIL(&m, left != UINT64_MAX);
+	CHECK_EQ(left, (1 << 20) - 5);
+	use(&m, 0, 1 << 20);
+	left = UINT64_MAX;
+	quota_artifact_room(run, on_room, &left);
+	SAMPLE_UNTIL(&m, left != UINT64_MAX);
+	CHECK_EQ(left, 0);
+	struct sample_answer a = ask(&m, "alice", SAMPLE_BODY);
+	CHECK(a.run != NULL); /* it keeps no files */
+	sample_remove(&m);
+}
+
 TEST(a_queue_of_no_length_takes_nothing)
 {
 	SAMPLE(m);
@@ -248,4 +272,5 @@ TESTS(UNIT(runs_are_counted_when_accepted_and_when_over),
 	UNIT(one_that_is_stored_at_the_second_try_is_counted_once),
 	UNIT(one_that_waits_for_the_keeper_is_counted_once),
 	UNIT(processor_time_of_a_day_is_limited), UNIT(artifacts_of_a_day_and_in_all_are_limited),
-	UNIT(what_is_left_for_artifacts), UNIT(a_queue_of_no_length_takes_nothing))
+	UNIT(what_is_left_for_artifacts), UNIT(a_day_leaves_less_for_artifacts),
+	UNIT(a_queue_of_no_length_takes_nothing))

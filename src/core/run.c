@@ -156,7 +156,7 @@ bool run_take_slot(struct run *run)
 {
 	struct service *s = run->service;
 
-	if (s->is_up && queue_has_room(&s->queue, run->row.user_id)) {
+	if (service_starts_runs(s) && queue_has_room(&s->queue, run->row.user_id)) {
 		queue_begin(&s->queue, run->row.user_id);
 		run->holds_slot = true;
 		return true;

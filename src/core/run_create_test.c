@@ -60,6 +60,29 @@ TEST(what_waits_too_long_expires)
 	sample_remove(&m);
 }
 
+TEST(where_nothing_is_executed_runs_wait)
+{
+	SAMPLE(m);
+	m.settings.enable_execution = false;
+	m.settings.queue_max_length = 2;
+	sample_open(&m);
+	struct sample_answer a;
+
+	(void)sample_run(&m, NULL);
+	CHECK_EQ(sample_run(&m, NULL)->phase, PHASE_QUEUED);
+	sample_settle(&m);
+	CHECK_EQ(sample_host.n_jobs, 0);
+	CHECK_EQ(m.service->queue.n_waiting, 2);
+	sample_ask(&m, &a, "alice", NULL, SAMPLE_BODY);
+	SAMPLE_UNTIL(&m, a.n > 0);
+	CHECK_STR(a.code, "queue_full");
+	sample_answer_fini(&a);
+	CHECK(run_cancel(m.service->runs));
+	SAMPLE_UNTIL(&m, m.service->n_runs == 1);
+	CHECK_EQ(sample_host.n_jobs, 0);
+	sample_remove(&m);
+}
+
 /* --- idempotency --- */
 
 TEST(two_equal_requests_at_once_make_one_run)
@@ -199,7 +222,7 @@ TEST(a_denied_run_ends_without_having_begun)
 
 TESTS(UNIT(runs_wait_in_order_and_a_full_queue_refuses),
 	UNIT(one_who_has_many_waiting_is_refused_before_others), UNIT(what_waits_too_long_expires),
-	UNIT(two_equal_requests_at_once_make_one_run),
+	UNIT(where_nothing_is_executed_runs_wait), UNIT(two_equal_requests_at_once_make_one_run),
 	UNIT(a_key_gives_the_run_again_when_that_is_over),
 	UNIT(when_the_first_comes_to_nothing_the_second_has_its_turn),
 	UNIT(a_run_that_needs_approval_waits_for_it), UNIT(a_denied_run_ends_without_having_begun))

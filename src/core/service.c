@@ -67,6 +67,11 @@ int service_check_space(const struct service *s, struct problem *problem)
 
 /* --- turns --- */
 
+bool service_starts_runs(const struct service *s)
+{
+	return s->is_up && !s->is_draining && s->settings->enable_execution;
+}
+
 /* Each has one turn: who can not begin waits again. Whoever ends at once makes room for another,
  * who is found here as well. */
 void service_dispatch(struct service *s)
@@ -76,7 +81,7 @@ void service_dispatch(struct service *s)
 	if (s->is_dispatching)
 		return;
 	s->is_dispatching = true;
-	for (size_t n = s->queue.n_waiting; n > 0 && s->is_up && !s->is_draining; n--) {
+	for (size_t n = s->queue.n_waiting; n > 0 && service_starts_runs(s); n--) {
 		e = queue_pop(&s->queue);
 		if (!e)
 			break;

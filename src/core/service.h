@@ -79,6 +79,9 @@ struct service_options {
 
 int service_open(const struct service_options *options, struct service **ret, struct err *err);
 
+/* Are runs started at all? Else they wait, or are refused. */
+bool service_starts_runs(const struct service *s);
+
 /* Start what waits, as far as there is room. */
 void service_dispatch(struct service *s);
 

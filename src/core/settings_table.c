@@ -145,7 +145,7 @@ const struct setting_row setting_rows[] = {
 		0, 600, .policy = true,
 		.help = "Seconds between SIGTERM and SIGKILL of a canceled run." },
 	{ GROUP_POLICY, "SANDBOX_ENABLE_EXECUTION", SETTING_BOOL, AT(enable_execution), "true",
-		.policy = true, .help = "Execute runs; else they are accepted and stay queued." },
+		.policy = true, .help = "Execute runs; else they are accepted and wait in the queue." },
 	{ GROUP_POLICY, "SANDBOX_BACKGROUND_EXECUTION", SETTING_BOOL, AT(background_execution),
 		"true", .policy = true,
 		.help = "Answer a request for a run at once; else when it has ended." },

@@ -253,3 +253,14 @@ def test_others_find_nothing_and_admins_may_read(server_of_users):
 def test_artifacts_survive_a_restart(server, run):
     server.restart()
     assert server.get(url_of(run)).content == TEN
+
+
+@pytest.mark.once
+def test_a_day_has_its_share_of_artifacts(make_server):
+    server = make_server(SANDBOX_MAX_ARTIFACT_MB_PER_USER_PER_DAY=1)
+    script = "head -c 700000 /dev/zero >a.bin; head -c 700000 /dev/zero >b.bin"
+    run = server.sh(script, capture_patterns=["*.bin"])
+    assert [a["size"] for a in run["artifacts"]] == [700000]
+    assert run["resource_usage"]["artifact_files_skipped"] == 1
+    assert server.sh("head -c 700000 /dev/zero >c.bin", capture_patterns=["*.bin"])["artifacts"] == []
+    assert server.sh("true")["phase"] == "completed"

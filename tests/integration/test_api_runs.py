@@ -286,6 +286,18 @@ def test_a_page_that_is_none_is_refused(server, name, value):
     assert answer.json()["error"]["details"]["field"] == name
 
 
+@pytest.mark.once
+def test_where_nothing_is_executed_runs_wait(make_server):
+    server = make_server(SANDBOX_ENABLE_EXECUTION="false", SANDBOX_QUEUE_TTL_SEC=3)
+    alone = server.run("sh", "-c", "echo ran", wait=1)
+    in_session = server.start_run("true", session_id=server.session()["id"]).json()
+    for run in (alone, in_session):
+        assert (run["phase"], run["started_at"], run["exit_code"]) == ("queued", None, None)
+    over = server.wait_for(alone["id"])
+    assert (over["phase"], over["status_reason_code"]) == ("failed", "queue_ttl_expired")
+    assert over["started_at"] is None
+
+
 def test_a_full_queue(make_server):
     server = make_server(SANDBOX_QUEUE_MAX_LENGTH=0, SANDBOX_QUEUE_TTL_SEC=7)
     answer = server.start_run("true")
