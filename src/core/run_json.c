@@ -114,6 +114,24 @@ static json_t *estimated_start(const struct service *s, const struct run *run)
 	return json_string(at);
 }
 
+static json_t *limits_json(const struct policy *p)
+{
+	return json_pack("{s:f,s:I,s:I,s:I,s:I,s:I}", "cpu", (double)p->cpu_milli / 1000,
+		"memory_mb", (json_int_t)p->memory_mb, "nofile", (json_int_t)p->limits.files,
+		"pids", (json_int_t)p->limits.pids, "startup_timeout_sec",
+		(json_int_t)p->startup_timeout_sec, "timeout_sec", (json_int_t)p->timeout_sec);
+}
+
+/* What it may use, of what it asked for: from the first answer on. */
+static json_t *granted(const struct run *run, const json_t *usage)
+{
+	json_t *limits = json_object_get(usage, "limits");
+
+	if (limits)
+		return json_incref(limits);
+	return run ? limits_json(&run->policy) : json_null();
+}
+
 json_t *run_json(const struct service *s, const struct run_row *row)
 {
 	const struct run *run = run_find((struct service *)s, row->id, NULL);
@@ -121,6 +139,7 @@ json_t *run_json(const struct service *s, const struct run_row *row)
 							      : parsed_or_null(row->usage);
 	json_t *o = common(row, usage);
 
+	set(o, "limits", granted(run, usage));
 	set(o, "resource_usage", usage);
 	set(o, "estimated_start_time", estimated_start(s, run));
 	set(o, "log_stream_url", json_null());
@@ -146,14 +165,6 @@ static json_t *whole(uint64_t value, uint64_t unit)
 static json_t *seconds(uint64_t us)
 {
 	return us == USAGE_UNKNOWN ? json_null() : json_real(round((double)us / 1e3) / 1e3);
-}
-
-static json_t *limits_json(const struct policy *p)
-{
-	return json_pack("{s:f,s:I,s:I,s:I,s:I,s:I}", "cpu", (double)p->cpu_milli / 1000,
-		"memory_mb", (json_int_t)p->memory_mb, "nofile", (json_int_t)p->limits.files,
-		"pids", (json_int_t)p->limits.pids, "startup_timeout_sec",
-		(json_int_t)p->startup_timeout_sec, "timeout_sec", (json_int_t)p->timeout_sec);
 }
 
 json_t *run_json_facets(uint64_t mask)

@@ -73,6 +73,21 @@ TEST(a_limit_that_cut_something_off_shows)
 	CHECK_STR(text_at(whole, "status_reason_code"), text_at(odd, "status_reason_code"));
 }
 
+TEST(what_was_granted_shows_from_the_beginning)
+{
+	SAMPLE(m);
+	m.settings.max_mem_mb = 128;
+	sample_open(&m);
+	struct run *run = sample_run_of(&m, "alice",
+		"{\"base_image\":\"host\",\"command\":[\"true\"],\"resources\":{\"memory_mb\":9999}}");
+	AUTO_JSON *o = run_json(m.service, &run->row);
+
+	CHECK(json_is_null(json_object_get(o, "resource_usage")));
+	CHECK_EQ(json_integer_value(json_object_get(json_object_get(o, "limits"), "memory_mb")),
+		128);
+	sample_remove(&m);
+}
+
 TEST(what_waits_has_an_estimate)
 {
 	SAMPLE(m);
@@ -130,6 +145,7 @@ TEST(what_never_began_enforced_nothing)
 	sample_remove(&m);
 }
 
-TESTS(UNIT(a_row_as_an_answer_shows_it), UNIT(an_admin_sees_whose_it_is),
-	UNIT(a_limit_that_cut_something_off_shows), UNIT(what_waits_has_an_estimate),
-	UNIT(usage_that_was_not_measured_is_null), UNIT(what_never_began_enforced_nothing))
+TESTS(UNIT(a_row_as_an_answer_shows_it), UNIT(what_was_granted_shows_from_the_beginning),
+	UNIT(an_admin_sees_whose_it_is), UNIT(a_limit_that_cut_something_off_shows),
+	UNIT(what_waits_has_an_estimate), UNIT(usage_that_was_not_measured_is_null),
+	UNIT(what_never_began_enforced_nothing))
