@@ -214,10 +214,11 @@ def test_out_of_memory(server):
 
 @pytest.mark.parametrize("language, code", [
     ("python", "print('hi')"), ("javascript", "console.log('hi')"), ("shell", "echo hi"),
+    ("elixir", "IO.puts(\"hi\")"),
 ])
 @pytest.mark.once
 def test_languages(server, language, code):
-    program = {"python": "python3", "javascript": "node", "shell": "sh"}[language]
+    program = {"python": "python3", "javascript": "node", "shell": "sh", "elixir": "elixir"}[language]
     got = run(server, code, language)
     if not shutil.which(program):
         assert got[0]["code"] == "LANGUAGE_NOT_SUPPORTED"
