@@ -25,9 +25,9 @@ def _main():
     import warnings
 
     NAMES_MAX, PATHS_MAX, DEPTH_MAX, SECONDS_MAX = 2000, 256 << 10, 16, 0.02
-    PATH_MAX = 4000
+    PATH_MAX, NAME_MAX = 4000, 1000
     INCOMING = re.compile(r"\.incoming-[0-9a-f]{16}")
-    TEXT_MAX = 256 << 10  # of a result, a traceback: then its beginning and its end
+    RESULT_MAX, TRACEBACK_MAX = 256 << 10, 1 << 20  # then its beginning and its end
     IMAGES_MAX, IMAGES_BYTES = 8, 4 << 20
     CELLS_MAX = 200  # whose lines a traceback can show
 
@@ -60,14 +60,18 @@ def _main():
         while data:
             data = data[os.write(talk, data):]
 
-    def field(kind, value):
-        data = value.replace("\0", "\ufffd").encode("utf-8", "replace")
-        if len(data) > TEXT_MAX:
-            half = TEXT_MAX // 2
-            left_out = b"\n[%d bytes left out]\n" % (len(data) - 2 * half)
-            data = data[:half] + left_out + data[-half:]
-            data = data.decode("utf-8", "replace").encode()
+    def pack(kind, data):
         return kind + struct.pack("<I", len(data)) + data
+
+    def field(kind, value, most=RESULT_MAX):
+        """Also, if it has to be cut, how long it was."""
+        data = value.replace("\0", "\ufffd").encode("utf-8", "replace")
+        if len(data) <= most:
+            return pack(kind, data)
+        head = data[:most // 2].decode("utf-8", "ignore").encode()
+        tail = data[-most // 2:].decode("utf-8", "ignore").encode()
+        line = b"\n[%d bytes left out]\n" % (len(data) - len(head) - len(tail))
+        return pack(kind, head + line + tail) + pack(b"c", b"%d" % len(data))
 
     def walk():
         """{path: (kind, size, mtime, what changes with it)}, and whether there is more."""
@@ -224,10 +228,10 @@ def _main():
         os.chdir(top)
         parts = [field(b"o", outcome), field(b"n", str(number))]
         parts += [field(b"r", result)] if result is not None else []
-        parts += [field(b"e", error), field(b"t", trace)] if error else []
+        parts += [field(b"e", error[:NAME_MAX]), field(b"t", trace, TRACEBACK_MAX)] if error else []
         parts += [field(b"w", note)] if note else []
         listing = inventory(before)
-        parts.append(b"L" + struct.pack("<I", len(listing)) + listing)
+        parts.append(pack(b"L", listing))
         send(b"D", b"".join(parts))
 
     sys.path.insert(0, _path)

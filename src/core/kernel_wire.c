@@ -43,18 +43,29 @@ static int take_outcome(struct kernel_reply *r, const uint8_t *data, size_t size
 	return -EBADMSG;
 }
 
-static int take_number(struct kernel_reply *r, const uint8_t *data, size_t size)
+static int parse_number(const uint8_t *data, size_t size, uint64_t max, uint64_t *ret)
 {
-	char text[16] = "";
-	uint64_t number = 0;
+	char text[24] = "";
 
 	if (size >= sizeof(text))
 		return -EBADMSG;
 	memcpy(text, data, size);
-	if (str_parse_u64(text, UINT32_MAX, &number) < 0)
+	return str_parse_u64(text, max, ret) < 0 ? -EBADMSG : 0;
+}
+
+static int take_number(struct kernel_reply *r, const uint8_t *data, size_t size)
+{
+	uint64_t number = 0;
+
+	if (parse_number(data, size, UINT32_MAX, &number) < 0)
 		return -EBADMSG;
 	r->number = (uint32_t)number;
 	return 0;
+}
+
+static int take_uncut_size(struct kernel_reply *r, const uint8_t *data, size_t size)
+{
+	return parse_number(data, size, INT64_MAX, &r->uncut_size);
 }
 
 static int take_text(struct kernel_text *text, const uint8_t *data, size_t size)
@@ -113,6 +124,7 @@ static const struct {
 	{ 'e', take_error },
 	{ 't', take_traceback },
 	{ 'w', take_warning },
+	{ 'c', take_uncut_size },
 	{ 'L', take_listing },
 };
 

@@ -7,6 +7,7 @@
  *		o  "ok", "error" or "interrupted"     n  which piece it was
  *		r  the last expression's text         e  the error's name
  *		t  the traceback                      w  something that went wrong beside it
+ *		c  how many bytes the last expression's text or the traceback had, if it was cut
  *		L  what is in the workspace now, as inventory.h has it
  *
  * To it: u32 number, u32 size of variables, u32 size of code; variables as NAME NUL VALUE joined
@@ -49,6 +50,7 @@ struct kernel_reply {
 	enum kernel_outcome outcome;
 	uint32_t number;
 	struct kernel_text result, error, traceback, warning;
+	uint64_t uncut_size; /* of the result or the traceback, of which a part is here; else 0 */
 	struct kernel_image images[KERNEL_IMAGES_MAX];
 	size_t n_images;
 	struct inventory listing;

@@ -54,6 +54,7 @@ TEST(a_reply_is_read_in_pieces_of_any_size)
 		add_text(&done, 'n', "17");
 		add_text(&done, 'r', "h\xc3\xa4");
 		add_text(&done, 't', "Traceback");
+		add_text(&done, 'c', "9000000000");
 		add(&done, 'L', "E\1\0\0\0\0", 6);
 		add(&frames, 'D', (const char *)done.data, done.size);
 		CHECK_EQ(feed(&r, &frames, step), KERNEL_WORD_DONE);
@@ -61,6 +62,7 @@ TEST(a_reply_is_read_in_pieces_of_any_size)
 		CHECK_EQ(r.reply.number, 17);
 		CHECK_STR(r.reply.result.data, "h\xc3\xa4");
 		CHECK_STR(r.reply.traceback.data, "Traceback");
+		CHECK_EQ(r.reply.uncut_size, UINT64_C(9000000000));
 		CHECK(r.reply.error.data == NULL);
 		CHECK_EQ(r.reply.n_images, 1);
 		CHECK_EQ(r.reply.images[0].size, sizeof(png));
@@ -97,6 +99,8 @@ TEST(nonsense_is_refused)
 	check_done_refused('n', "0x1", 3);
 	check_done_refused('n', "0", 1);
 	check_done_refused('n', "99999999999999999999", 20);
+	check_done_refused('c', "-1", 2);
+	check_done_refused('c', "99999999999999999999999999", 26);
 	check_done_refused('r', "\xff", 1);
 	check_done_refused('r', "a\0b", 3);
 	check_done_refused('L', "nonsense", 8);

@@ -116,10 +116,35 @@ static const char *at_line_start(const char *text, const char *words)
 	return NULL;
 }
 
+#define TRACEBACK "Traceback (most recent call last):"
+#define OF_GROUP  "  + Exception Group "
+
+static bool is_before_frame(const char *rest)
+{
+	return *rest == '\n' && str_after(rest + 1 + strspn(rest + 1, " |"), "File \"");
+}
+
+/* Behind what was printed without a newline, such as a bar of progress, it is one if a frame
+ * follows. */
+static const char *find_header(const char *text)
+{
+	const size_t before = strlen(OF_GROUP);
+
+	for (const char *at = text; (at = strstr(at, TRACEBACK)); at++) {
+		bool is_of_group = (size_t)(at - text) >= before &&
+				   strncmp(at - before, OF_GROUP, before) == 0;
+		const char *start = is_of_group ? at - before : at;
+
+		if (start == text || start[-1] == '\n' || is_before_frame(at + strlen(TRACEBACK)))
+			return start;
+	}
+	return NULL;
+}
+
 /* A SyntaxError has no first line of its own. */
 const char *output_find_traceback(const char *text, const char *code_name)
 {
-	const char *at = at_line_start(text, "Traceback (most recent call last):");
+	const char *at = find_header(text);
 	char file[80];
 
 	(void)snprintf(file, sizeof(file), "  File \"%s\", line", code_name);

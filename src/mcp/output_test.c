@@ -71,6 +71,41 @@ TEST(a_traceback_is_found_from_its_first_line)
 	CHECK(output_find_traceback("\n", "<code>") == NULL);
 }
 
+/* Text without a newline, such as a bar of progress, is no part of it, and hides nothing. */
+TEST(a_traceback_is_found_behind_text_without_a_newline)
+{
+	static const char chained[] =
+		"50%|##Traceback (most recent call last):\n  File \"<code>\", "
+		"line 1\nE: x\n\nThe above exception\n\nTraceback (most "
+		"recent call last):\n  File \"<code>\", line 2\nF: y\n";
+
+	CHECK(output_find_traceback(chained, "<code>") == chained + 6);
+	CHECK(output_find_traceback("say Traceback (most recent call last):\nno", "<code>") ==
+		NULL);
+}
+
+TEST(a_traceback_of_a_group_is_found)
+{
+	static const char group[] =
+		"noise\n  + Exception Group Traceback (most recent call last):\n"
+		"  |   File \"<code>\", line 1, in <module>\n"
+		"  | ExceptionGroup: g (1 sub-exception)\n"
+		"  +-+---------------- 1 ----------------\n"
+		"    | Traceback (most recent call last):\n"
+		"    |   File \"<code>\", line 1, in <module>\n"
+		"    | ValueError: x\n"
+		"    +------------------------------------\n";
+
+	CHECK(output_find_traceback(group, "<code>") == group + 6);
+	CHECK(output_find_traceback(group + 6, "<code>") == group + 6);
+	CHECK(output_find_traceback(group + 5, "<code>") == group + 6);
+	CHECK(output_find_traceback("50%  + Exception Group Traceback (most recent call last):\n"
+				    "  |   File \"<code>\"",
+		      "<code>") != NULL);
+}
+
 TESTS(UNIT(what_is_no_text_is_replaced),
 	UNIT(of_too_much_the_ends_are_kept_and_the_rest_is_counted),
-	UNIT(a_traceback_is_found_from_its_first_line))
+	UNIT(a_traceback_is_found_from_its_first_line),
+	UNIT(a_traceback_is_found_behind_text_without_a_newline),
+	UNIT(a_traceback_of_a_group_is_found))

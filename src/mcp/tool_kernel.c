@@ -160,7 +160,7 @@ static json_t *text_or_null(const struct kernel_text *t)
 static json_t *outcome_of(const struct call *c, struct kernel_result *r)
 {
 	size_t max = (size_t)call_service(c)->settings->mcp_max_output_bytes;
-	bool is_cut = false;
+	bool is_cut = r->reply.uncut_size > 0;
 	json_t *o = json_object();
 
 	set(o, "run_id", json_string(r->run_id));

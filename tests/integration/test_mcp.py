@@ -4,6 +4,7 @@ import contextlib
 import json
 import re
 import socket
+import sys
 import threading
 import time
 
@@ -242,6 +243,48 @@ def test_a_traceback_is_whole_and_shows_the_code(client):
     assert got["traceback"].startswith('  File "<string>", line 1\n    def f(:\n')
     assert client.call("run_python", session_id="s", code="raise SystemExit(3)"
                        )["structuredContent"]["exit_code"] == 3
+
+
+@once
+def test_a_traceback_behind_a_bar_of_progress_is_whole(client):
+    got = client.call("run_python", session_id="s", code=(
+        "import sys\nsys.stderr.write('50%|####')\ntry:\n    1 / 0\nexcept Exception as e:\n"
+        "    raise ValueError('b') from e\n"))["structuredContent"]
+    assert got["stderr"] == "50%|####" + got["traceback"]
+    assert "division by zero" in got["traceback"] and got["traceback"].endswith("ValueError: b\n")
+
+
+@once
+@pytest.mark.parametrize("kernel", [False, True])
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="this Python has no groups of exceptions")
+def test_a_traceback_of_a_group_is_whole(client, kernel):
+    got = client.call("run_python", session_id="s", kernel=kernel, code=(
+        "import asyncio\nasync def fail(): raise KeyError('inner')\n"
+        "async def main():\n    async with asyncio.TaskGroup() as g: g.create_task(fail())\n"
+        "asyncio.run(main())"))["structuredContent"]
+    assert got["exit_code"] == 1
+    assert got["traceback"].startswith("  + Exception Group Traceback (most recent call last):\n")
+    assert "KeyError: 'inner'" in got["traceback"] and got["traceback"].endswith("-----\n")
+
+
+@once
+@pytest.mark.parametrize("kernel", [False, True])
+@pytest.mark.parametrize("size", [400000, 1000000])
+def test_a_long_traceback_is_whole(client, kernel, size):
+    got = client.call("run_python", session_id="s", kernel=kernel,
+                      code=f"raise ValueError('M' * {size})")["structuredContent"]
+    assert got["traceback"].startswith("Traceback (most recent call last):\n")
+    assert got["traceback"].endswith("\nValueError: " + "M" * size + "\n")
+    assert got["truncated"] is not kernel  # which has nothing on stderr
+
+
+@once
+def test_a_traceback_of_a_kernel_that_is_cut_is_said_to_be(client):
+    got = client.call("run_python", session_id="s", kernel=True,
+                      code="raise ValueError('€' * 1000000)")["structuredContent"]
+    assert got["truncated"] and len(got["traceback"].encode()) < (1 << 20) + 200
+    assert got["traceback"].startswith("Traceback (most recent call last):\n")
+    assert got["traceback"].endswith("€€€\n") and "\ufffd" not in got["traceback"]
 
 
 @once
