@@ -111,6 +111,22 @@ static void note_event(struct kernel *k, const struct kernel_result *r)
 	(void)stream_event(k->run->stream, "execution", data);
 }
 
+/* Also who asked for more than the policy allows has what there is, if the box was made so. */
+static bool is_met(uint64_t wanted, uint64_t asked, uint64_t got)
+{
+	return wanted == 0 || wanted == asked || wanted == got;
+}
+
+static void compare_limits(const struct kernel *k, struct kernel_result *result)
+{
+	const struct kernel_limits *wanted = &k->first->limits;
+	const struct policy *p = &k->run->policy;
+
+	result->limits = (struct kernel_limits){ p->cpu_milli, p->memory_mb };
+	result->has_other_limits = !is_met(wanted->cpu_milli, k->asked.cpu_milli, p->cpu_milli) ||
+				   !is_met(wanted->memory_mb, k->asked.memory_mb, p->memory_mb);
+}
+
 /* The first in the list is over: `result` has how, the rest is known here. */
 static void finish_execution(struct kernel *k, struct kernel_result *result)
 {
@@ -127,8 +143,10 @@ static void finish_execution(struct kernel *k, struct kernel_result *result)
 	result->fresh = k->fresh;
 	memcpy(reason, k->fresh_reason, sizeof(reason));
 	result->fresh_reason = reason;
-	if (k->run)
+	if (k->run) {
 		(void)snprintf(result->run_id, sizeof(result->run_id), "%s", k->run->row.id);
+		compare_limits(k, result);
+	}
 	note_event(k, result);
 	k->fresh = KERNEL_KEPT;
 	k->fresh_reason[0] = '\0';
@@ -266,13 +284,26 @@ static void on_replayed(void *ctx, const struct run_row *row)
 	abort();
 }
 
-static int make_request(const struct session *session, struct request *ret, struct problem *p)
+static json_t *resources_of(const struct kernel_limits *limits)
+{
+	json_t *o = json_object();
+
+	if (limits->cpu_milli)
+		(void)json_object_set_new(o, "cpu", json_real((double)limits->cpu_milli / 1000));
+	if (limits->memory_mb)
+		(void)json_object_set_new(
+			o, "memory_mb", json_integer((json_int_t)limits->memory_mb));
+	return o;
+}
+
+static int make_request(const struct kernel *k, struct request *ret, struct problem *p)
 {
 	AUTO_FREE char *driver = xcalloc(1, kernel_driver_size + 1);
 
 	memcpy(driver, kernel_driver, kernel_driver_size);
-	AUTO_JSON *body = json_pack("{s:s, s:[s, s, s], s:{s:s}}", "session_id", session->row.id,
-		"command", "python3", "-c", driver, "labels", "kernel", "python");
+	AUTO_JSON *body = json_pack("{s:s, s:[s, s, s], s:{s:s}, s:o}", "session_id",
+		k->session->row.id, "command", "python3", "-c", driver, "labels", "kernel",
+		"python", "resources", resources_of(&k->asked));
 	return request_parse(body, REQUEST_RUN, ret, p);
 }
 
@@ -284,8 +315,8 @@ static void create_run(struct kernel *k)
 	struct request request = { 0 };
 	struct run_wish wish = { .request = &request, .who = &who, .source = KERNEL_SOURCE };
 
-	if (!session_is_usable(session, &problem) ||
-		make_request(session, &request, &problem) < 0) {
+	k->asked = k->first->limits;
+	if (!session_is_usable(session, &problem) || make_request(k, &request, &problem) < 0) {
 		refuse_all(k, &problem);
 		problem_fini(&problem);
 		return;
@@ -455,6 +486,7 @@ static struct execution *new_execution(const struct kernel_wish *w, kernel_cb *d
 	e->size = w->size;
 	encode_env(e, w->env);
 	e->timeout_ms = w->timeout_ms;
+	e->limits = w->limits;
 	e->done = done;
 	e->ctx = ctx;
 	return e;

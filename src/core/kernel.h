@@ -48,11 +48,19 @@ enum kernel_fresh {
 /* "", "first_use", "restarted", "died", "server_restarted" */
 const char *kernel_fresh_name(enum kernel_fresh f);
 
+/* What the box of an interpreter may use. It is made with what the execution asks for that is the
+ * first there, as far as the policy allows it. 0: what the session has. */
+struct kernel_limits {
+	uint64_t cpu_milli;
+	uint64_t memory_mb;
+};
+
 struct kernel_wish {
 	const char *code; /* UTF-8, copied */
 	size_t size;
 	uint64_t timeout_ms; /* 0: what the session has; never more than the policy allows */
 	const json_t *env;   /* variables of the process, for this execution; may be NULL */
+	struct kernel_limits limits;
 };
 
 /* What became of it. Texts and bytes are valid during the call; who wants to keep an image or
@@ -67,6 +75,8 @@ struct kernel_result {
 	uint32_t execution_count;
 	enum kernel_fresh fresh;
 	const char *fresh_reason;
+	bool has_other_limits;       /* than it asked for: the box was made for another */
+	struct kernel_limits limits; /* which are these */
 	char run_id[UUID_SIZE + 1];
 };
 

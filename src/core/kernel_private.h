@@ -22,6 +22,7 @@ struct execution {
 	char *env;
 	size_t env_size;
 	uint64_t timeout_ms;
+	struct kernel_limits limits;
 	kernel_cb *done;
 	void *ctx;
 };
@@ -40,7 +41,8 @@ struct kernel {
 	enum kernel_state state;
 	struct run_waiter waiter;
 	struct run *run;
-	struct execution *first; /* under way if `is_executing`; others wait */
+	struct kernel_limits asked; /* for its box; the policy may have given less */
+	struct execution *first;    /* under way if `is_executing`; others wait */
 	size_t n;
 	bool is_executing;
 	bool is_forgotten; /* but its run is still being accepted */

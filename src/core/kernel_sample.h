@@ -14,7 +14,8 @@ struct heard {
 	uint64_t n_out;
 	enum kernel_fresh fresh;
 	uint32_t count;
-	bool was_late;
+	bool was_late, has_other_limits;
+	struct kernel_limits limits;
 	char changed[32]; /* the first file that was */
 };
 
@@ -46,6 +47,8 @@ static inline void on_executed(void *ctx, struct kernel_result *r, struct proble
 	h->fresh = r->fresh;
 	h->count = r->execution_count;
 	h->was_late = r->was_late;
+	h->has_other_limits = r->has_other_limits;
+	h->limits = r->limits;
 	for (size_t i = 0; i < r->reply.listing.n && !h->changed[0]; i++) {
 		if (r->reply.listing.at[i].is_changed)
 			(void)snprintf(

@@ -168,9 +168,69 @@ TEST(variables_of_the_process_are_there_for_one_execution)
 	finish(&m, 0);
 }
 
+static void ask_limits(
+	struct session *session, uint64_t cpu_milli, uint64_t memory_mb, struct heard *h)
+{
+	struct kernel_wish wish = { "1", 1, .limits = { cpu_milli, memory_mb } };
+
+	*h = (struct heard){ 0 };
+	kernel_execute(session, &wish, on_executed, h);
+}
+
+static void check_limits(struct sample *m, struct session *session, uint64_t memory_mb, bool is_met)
+{
+	struct heard h;
+
+	ask_limits(session, 0, memory_mb, &h);
+	SAMPLE_UNTIL(m, h.n);
+	CHECK_EQ(h.has_other_limits, !is_met);
+}
+
+TEST(the_box_has_the_limits_that_the_first_asks_for)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct session *session = sample_session(&m);
+	struct heard h;
+
+	ask_limits(session, 250, 128, &h);
+	start(&m, 0);
+	SAMPLE_UNTIL(&m, h.n);
+	CHECK_EQ(h.limits.cpu_milli, 250);
+	CHECK_EQ(h.limits.memory_mb, 128);
+	CHECK(!h.has_other_limits);
+	check_limits(&m, session, 0, true);
+	check_limits(&m, session, 128, true);
+	check_limits(&m, session, 256, false);
+	ask_limits(session, 500, 0, &h);
+	SAMPLE_UNTIL(&m, h.n);
+	CHECK(h.has_other_limits);
+	finish(&m, 0);
+}
+
+TEST(more_than_is_allowed_is_lowered_and_met)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct session *session = sample_session(&m);
+	struct heard h;
+
+	ask_limits(session, 0, 1u << 20, &h);
+	start(&m, 0);
+	SAMPLE_UNTIL(&m, h.n);
+	CHECK(h.limits.memory_mb < 1u << 20);
+	CHECK(!h.has_other_limits);
+	check_limits(&m, session, 1u << 20, true);
+	check_limits(&m, session, h.limits.memory_mb, true);
+	check_limits(&m, session, 64, false);
+	finish(&m, 0);
+}
+
 TESTS(UNIT(variables_persist_and_the_last_expression_is_shown),
 	UNIT(errors_are_told_whole_and_state_stays),
 	UNIT(a_flood_is_cut_and_what_comes_late_is_told_next), UNIT(an_interrupt_keeps_state),
 	UNIT(an_idle_one_holds_no_place_and_lives_as_long_as_its_session),
 	UNIT(what_can_not_be_executed_is_refused), UNIT(a_user_has_so_many_and_no_more),
-	UNIT(variables_of_the_process_are_there_for_one_execution))
+	UNIT(variables_of_the_process_are_there_for_one_execution),
+	UNIT(the_box_has_the_limits_that_the_first_asks_for),
+	UNIT(more_than_is_allowed_is_lowered_and_met))

@@ -25,6 +25,7 @@ struct kernel_job {
 	json_t *code;
 	json_t *env;
 	uint64_t timeout_ms;
+	struct kernel_limits limits;
 	bool restarts;
 	uv_timer_t timer; /* while it is told of */
 	bool has_timer;
@@ -119,23 +120,46 @@ static const char *reason_of(const struct kernel_result *r)
 	return r->reason_code ? r->reason_code : reasons[r->outcome];
 }
 
-static json_t *message_of(const struct kernel_result *r)
+/* What a model may do about how it ended; empty when there is nothing to say. */
+static void describe_end(const struct kernel_result *r, char *text, size_t size)
 {
-	char text[512];
 	bool has_more = r->message && !streq(r->message, reason_of(r));
 
 	if (r->outcome == KERNEL_DIED)
-		(void)snprintf(text, sizeof(text),
+		(void)snprintf(text, size,
 			"the interpreter ended (%s%s%s): all variables are lost, and the next call "
 			"begins with a fresh one; files are kept",
 			reason_of(r), has_more ? ": " : "", has_more ? r->message : "");
 	else if (r->outcome == KERNEL_INTERRUPTED)
-		(void)snprintf(text, sizeof(text), "%s; variables are kept",
+		(void)snprintf(text, size, "%s; variables are kept",
 			r->was_late ? "it took too long and was interrupted: do less, or ask for "
 				      "more limits.seconds"
 				    : "it was interrupted");
-	else
+}
+
+/* Limits are those of a box, and the box was made before. */
+static void describe_limits(const struct kernel_result *r, char *text, size_t size)
+{
+	if (r->has_other_limits)
+		(void)snprintf(text, size,
+			"the interpreter was begun with other limits, which it keeps: memory_mb "
+			"%llu, cpu %.15g; restart: true begins one with the limits of the call, "
+			"without the variables",
+			(unsigned long long)r->limits.memory_mb,
+			(double)r->limits.cpu_milli / 1000);
+}
+
+static json_t *message_of(const struct kernel_result *r)
+{
+	char end[512] = "";
+	char limits[256] = "";
+	char text[sizeof(end) + sizeof(limits)];
+
+	describe_end(r, end, sizeof(end));
+	describe_limits(r, limits, sizeof(limits));
+	if (!end[0] && !limits[0])
 		return json_null();
+	(void)snprintf(text, sizeof(text), "%s%s%s", end, end[0] && limits[0] ? "; " : "", limits);
 	return output_text(text, strlen(text));
 }
 
@@ -258,6 +282,7 @@ static void on_session(struct call *c, struct session *session)
 		.size = json_string_length(j->code),
 		.timeout_ms = j->timeout_ms,
 		.env = j->env,
+		.limits = j->limits,
 	};
 
 	if (!session) {
@@ -289,6 +314,11 @@ void tool_kernel_run(struct call *c, const json_t *arguments)
 	j->code = json_incref(json_object_get(arguments, "code"));
 	j->env = json_incref(json_object_get(arguments, "env"));
 	j->timeout_ms = (uint64_t)(json_number_value(seconds) * 1000);
+	j->limits = (struct kernel_limits){
+		.cpu_milli =
+			(uint64_t)(json_number_value(json_object_get(limits, "cpu")) * 1000 + 0.5),
+		.memory_mb = (uint64_t)json_number_value(json_object_get(limits, "memory_mb")),
+	};
 	j->restarts = json_is_true(json_object_get(arguments, "restart"));
 	c->work = j;
 	tool_obtain_session(c, arguments, on_session);

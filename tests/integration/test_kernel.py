@@ -122,17 +122,40 @@ def test_what_kills_it_is_said(kernel, code, reason):
     assert fresh["fresh"] == "died: " + reason
 
 
+def limited(server, kernel):
+    """What is, of a run on this host."""
+    plain = kernel.client.good("run_python", session_id="k", code="1")
+    run = server.client().get(f"{server.url}{BASE}/runs/{plain['run_id']}").json()
+    return run["resource_usage"]["enforced"]
+
+
 @once
 def test_memory_has_an_end(make_server):
     server = make_server(SANDBOX_MAX_MEM_MB=256)
     kernel = Kernel(server)
-    enforced = kernel.client.good("run_python", session_id="k", code="1")
-    run = server.client().get(f"{server.url}{BASE}/runs/{enforced['run_id']}").json()
-    if "memory" not in run["resource_usage"]["enforced"]:
+    if "memory" not in limited(server, kernel):
         pytest.skip("memory is not limited on this host")
     dead = kernel.run("l = []\nwhile True: l.append(bytearray(b'x') * (16 << 20))")
     assert dead["reason_code"] == "oom_killed" and "lost" in dead["message"]
     assert kernel.run("1")["fresh"] == "died: oom_killed"
+
+
+def test_it_has_the_limits_of_the_call_that_begins_it(server, kernel):
+    first = kernel.run("1", limits={"memory_mb": 128, "cpu": 0.5})
+    assert first["message"] is None
+    assert kernel.run("1")["message"] is None
+    assert kernel.run("1", limits={"memory_mb": 128, "seconds": 5})["message"] is None
+    other = kernel.run("x = 1", limits={"memory_mb": 96})
+    assert other["exit_code"] == 0
+    assert "memory_mb 128, cpu 0.5" in other["message"] and "restart: true" in other["message"]
+    fresh = kernel.run("1", limits={"memory_mb": 96}, restart=True)
+    assert fresh["message"] is None and fresh["fresh"] == "restarted"
+    run = server.client().get(f"{server.url}{BASE}/runs/{first['run_id']}").json()
+    had = run["resource_usage"]["limits"]  # it is over
+    assert had["memory_mb"] == 128 and had["cpu"] == 0.5
+    dead = kernel.run("b = bytearray(b'x') * (300 << 20)")
+    if "memory" in limited(server, kernel):
+        assert dead["reason_code"] == "oom_killed", dead
 
 
 def test_a_fork_of_it_says_nothing(kernel):
