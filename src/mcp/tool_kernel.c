@@ -181,6 +181,19 @@ static json_t *text_or_null(const struct kernel_text *t)
 	return t->data ? output_text(t->data, t->size) : json_null();
 }
 
+/* The last expression, within `max` bytes: of more the ends. Its interpreter may have cut it too,
+ * in the middle. */
+static json_t *result_of(const struct kernel_reply *reply, size_t max, bool *is_cut)
+{
+	const struct kernel_text *t = &reply->result;
+	uint64_t total = reply->uncut_size > t->size ? reply->uncut_size : t->size;
+
+	if (!t->data || t->size <= max)
+		return text_or_null(t);
+	*is_cut = true;
+	return output_join(t->data, max / 2, t->data + t->size - max / 2, max / 2, total);
+}
+
 static json_t *outcome_of(const struct call *c, struct kernel_result *r)
 {
 	size_t max = (size_t)call_service(c)->settings->mcp_max_output_bytes;
@@ -193,11 +206,11 @@ static json_t *outcome_of(const struct call *c, struct kernel_result *r)
 					   : json_null());
 	set(o, "stdout", text_of(&r->out, max, &is_cut));
 	set(o, "stderr", text_of(&r->err, max, &is_cut));
+	set(o, "result", result_of(&r->reply, max, &is_cut));
 	set(o, "truncated", json_boolean(is_cut));
 	set(o, "reason_code", json_string(reason_of(r)));
 	set(o, "message", message_of(r));
 	set(o, "traceback", text_or_null(&r->reply.traceback));
-	set(o, "result", text_or_null(&r->reply.result));
 	set(o, "execution_count", json_integer(r->execution_count));
 	set(o, "fresh", fresh_of(r));
 	return o;

@@ -873,3 +873,14 @@ def test_long_output_of_a_kernel_keeps_its_ends(make_server):
         assert got["stdout"].startswith("aa") and got["stdout"].endswith("z\n")
         if size > 256:
             assert f" of {size} bytes are not shown here" in got["stdout"]
+
+
+@once
+def test_a_long_result_of_a_kernel_keeps_its_ends(make_server):
+    client = Client(make_server(SANDBOX_MCP_MAX_OUTPUT_BYTES=1000))
+    for size in (1000, 1001, 300000, 1000000):
+        got = client.good("run_python", session_id="s", kernel=True, code=f"'z' * {size - 2}")
+        assert got["truncated"] is (size > 1000)
+        assert got["result"].startswith("'zz") and got["result"].endswith("zz'")
+        if size > 1000:
+            assert len(got["result"]) < 1100 and f" {size - 1000} of {size} bytes" in got["result"]
