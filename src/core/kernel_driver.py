@@ -149,7 +149,25 @@ def _main():
             except Exception:
                 pass
 
+    def hide_interrupt(error):
+        """Our frame that raises is the last of an interrupt's, which may have led to others."""
+        todo, seen = [error], set()
+        while todo:
+            error = todo.pop()
+            if error is None or id(error) in seen:
+                continue
+            seen.add(id(error))
+            trace = error.__traceback__
+            while trace:
+                if trace.tb_next and trace.tb_next.tb_frame.f_code is on_interrupt.__code__:
+                    trace.tb_next = None
+                trace = trace.tb_next
+            todo += [error.__cause__, error.__context__]
+            if isinstance(error, getattr(builtins, "BaseExceptionGroup", ())):
+                todo += error.exceptions
+
     def show(error, name):
+        hide_interrupt(error)
         trace = error.__traceback__
         if isinstance(error, SyntaxError) and error.filename == name:
             trace = None  # it is about the code, which did not begin
