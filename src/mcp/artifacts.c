@@ -15,7 +15,7 @@
 bool artifacts_is_shown(const struct inventory_entry *e)
 {
 	return e->kind == INVENTORY_FILE && artifact_path_is_safe(e->path) &&
-	       strncmp(e->path, ARTIFACTS_OURS, strlen(ARTIFACTS_OURS)) != 0;
+	       !str_after(e->path, ARTIFACTS_OURS) && !str_after(e->path, ARTIFACTS_CACHES);
 }
 
 static int compare(const void *a, const void *b)

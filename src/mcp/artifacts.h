@@ -11,6 +11,10 @@ struct session;
 /* Files of ours in a workspace begin so; no list shows them. */
 #define ARTIFACTS_OURS ".belljar-"
 
+/* What libraries keep for themselves, such as matplotlib its list of fonts. It stays in the
+ * session, as finding the fonts takes long, but nobody made it on purpose. */
+#define ARTIFACTS_CACHES ".cache/"
+
 /* Part of schemas. */
 #define ARTIFACTS_SCHEMA                                                                           \
 	"\"artifacts\":{\"type\":\"array\",\"items\":{\"type\":\"object\",\"required\":"           \
@@ -28,5 +32,5 @@ void artifacts_set(const struct call *c, const struct session *session,
 /* A link to each of them. */
 void artifacts_add_links(json_t *content, const struct session *session, const json_t *list);
 
-/* Is this entry a file that a user can ask for? */
+/* Is this entry a file that is offered to the user? */
 bool artifacts_is_shown(const struct inventory_entry *e);

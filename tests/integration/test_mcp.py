@@ -4,6 +4,7 @@ import contextlib
 import json
 import re
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -12,7 +13,7 @@ import httpx
 import jsonschema
 import pytest
 
-from jar import eventually
+from jar import SLOWER, eventually
 from server import make_server, server, server_of_users, users  # noqa: F401 (fixtures)
 
 NEWEST = "2025-11-25"
@@ -515,6 +516,33 @@ def test_files_are_listed_and_linked(client):
     client.put("b.png", PNG)
     (got,) = client.ask("resources/read", {"uri": "belljar://s/b.png"})["result"]["contents"]
     assert base64.b64decode(got["blob"]) == PNG
+
+
+@once
+def test_caches_of_libraries_are_no_artifacts(client):
+    got = client.good("run_python", session_id="s", code=(
+        "import os\nos.makedirs('.cache/matplotlib')\nos.makedirs('d/.cache')\n"
+        "for name in ('.cache/matplotlib/fonts.json', '.cached', 'd/.cache/own', 'plot.png'):\n"
+        "    open(name, 'w').close()"))
+    names = {"/mnt/data/.cached", "/mnt/data/d/.cache/own", "/mnt/data/plot.png"}
+    assert {a["path"] for a in got["artifacts"]} == names and "artifacts_omitted" not in got
+    listed = client.good("list_artifacts", session_id="s")
+    assert {a["path"] for a in listed["artifacts"]} == names
+    uris = {r["uri"] for r in client.ask("resources/list")["result"]["resources"]}
+    assert uris == {name.replace("/mnt/data", "belljar://s") for name in names}
+    files = client.good("list_files", session_id="s")["files"]
+    assert "/mnt/data/.cache/matplotlib/fonts.json" in {f["path"] for f in files}
+
+
+@once
+def test_a_saved_figure_is_the_only_artifact(client):
+    if subprocess.run(["/usr/bin/python3", "-c", "import matplotlib"], check=False,
+                      capture_output=True).returncode != 0:
+        pytest.skip("the host has no python3-matplotlib")
+    for _ in range(2):
+        got = client.good("run_python", session_id="s", limits={"seconds": 60 * SLOWER}, code=(
+            "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.savefig('plot.png')"))
+        assert [a["filename"] for a in got["artifacts"]] == ["plot.png"]
 
 
 @once
