@@ -190,6 +190,17 @@ static void api_free(struct api *api)
 	free(api);
 }
 
+/* What the server itself finds. */
+static void on_fault(struct exchange *x, int status, const char *code, const char *message)
+{
+	const struct route *route = exchange_route(x);
+
+	if (status == 413 && route && streq(route->pattern, MCP_PATH))
+		mcp_refuse_size(x);
+	else
+		reply_error(x, status, code, message);
+}
+
 static int listen_http(struct api *api, struct err *err)
 {
 	const struct settings *c = api->settings;
@@ -202,7 +213,7 @@ static int listen_http(struct api *api, struct err *err)
 		.spool_dir = api->spool_dir,
 		.routes = tables_of_routes,
 		.gate = gate_check,
-		.error = reply_error,
+		.error = on_fault,
 		.log = on_answered,
 		.limit_of = limit_of,
 		.ctx = api,

@@ -34,6 +34,18 @@ void mcp_refuse_version(struct exchange *x, const json_t *id, const char *versio
 		rpc_error(id, MCP_UNSUPPORTED_VERSION, "Unsupported protocol version", data));
 }
 
+void mcp_refuse_size(struct exchange *x)
+{
+	static const char words[] =
+		"payload_too_large: a message has at most %u bytes, of which base64 needs four for "
+		"three of a file; upload a larger file in parts and have code join them, or send "
+		"it by POST " API_BASE "/sessions/{id}/files";
+	char text[sizeof(words) + 20];
+
+	(void)snprintf(text, sizeof(text), words, BODY_MAX);
+	mcp_refuse(x, 413, NULL, RPC_INVALID_REQUEST, text);
+}
+
 /* --- headers --- */
 
 /* Does an Accept header take this type? Without one, everything. Weights are not looked at. */

@@ -27,6 +27,8 @@ struct mcp_meta;
 struct mcp_session;
 struct shared;
 
+#define MCP_PATH "/mcp"
+
 #define MCP_EVENTS_BYTES  (16u << 20) /* kept for one session; the oldest go */
 #define MCP_ALL_BYTES     (32u << 20) /* ... for all; the session that has most of them goes */
 #define MCP_STREAMS_MAX   32u         /* kept for one session; those that are over go first */
@@ -150,6 +152,8 @@ void mcp_refuse(struct exchange *x, int status, const json_t *id, int code, cons
 
 /* ... that this version is not spoken, and which are. */
 void mcp_refuse_version(struct exchange *x, const json_t *id, const char *version);
+/* The message is larger than any may be: 413, and what to do with a large file. */
+void mcp_refuse_size(struct exchange *x);
 
 /* --- requests of stateless revisions, mcp_stateless.c --- */
 

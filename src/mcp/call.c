@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/quote.h"
 #include "base/str.h"
 #include "core/problem.h"
 #include "mcp/catalog.h"
@@ -255,8 +256,17 @@ static const struct {
 
 void call_refuse_tool(struct call *c, const struct problem *problem)
 {
+	const char *runtime = json_string_value(json_object_get(problem->details, "runtime"));
 	const char *advice = NULL;
 
+	/* One that was not built will not be there in a moment either. */
+	if (runtime && streq(problem->code, "runtime_unavailable")) {
+		call_fail_tool(c,
+			"%s: this server does not have the runtime %s; leave runtime out, or say "
+			"native",
+			problem->code, quote(runtime).text);
+		return;
+	}
 	for (size_t i = 0; i < ARRAY_SIZE(advices); i++) {
 		if (streq(advices[i].code, problem->code))
 			advice = advices[i].advice;

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -209,19 +210,61 @@ static int check_items(const json_t *schema, const json_t *v, const char *path, 
 	return 0;
 }
 
+/* What of a choice is not there, as "a and b": how many. */
+static size_t list_missing(const json_t *choice, const json_t *v, char *text, size_t size)
+{
+	const json_t *names = json_object_get(choice, "required");
+	size_t n = 0;
+	size_t i;
+	const json_t *name;
+
+	json_array_foreach(names, i, name)
+	{
+		size_t used = strlen(text);
+
+		if (json_object_get(v, json_string_value(name)))
+			continue;
+		(void)snprintf(text + used, size - used, "%s%s", n > 0 ? " and " : "",
+			json_string_value(name));
+		n++;
+	}
+	return n;
+}
+
+/* Those that lack least are what was meant. */
+static int wrong_choice(const json_t *choices, const json_t *v, const char *path, struct err *err)
+{
+	char what[200] = "";
+	size_t least = SIZE_MAX;
+	size_t i;
+	const json_t *choice;
+
+	json_array_foreach(choices, i, choice)
+	{
+		char missing[80] = "";
+		size_t n = list_missing(choice, v, missing, sizeof(missing));
+		size_t used = n == least ? strlen(what) : 0;
+
+		if (n > least)
+			continue;
+		(void)snprintf(what + used, sizeof(what) - used, "%s%s",
+			n == least ? ", or " : "must have ", missing);
+		least = n;
+	}
+	return wrong(err, path, what);
+}
+
 /* Exactly one of them. */
 static int check_one_of(const json_t *choices, const json_t *v, const char *path, struct err *err)
 {
 	size_t n_fit = 0;
 	size_t i;
 	const json_t *choice;
-	struct err first = { 0 };
 
-	json_array_foreach(choices, i, choice) n_fit +=
-		check(choice, v, path, first.code ? NULL : &first) == 0;
+	json_array_foreach(choices, i, choice) n_fit += check(choice, v, path, NULL) == 0;
 	if (!choices || n_fit == 1)
 		return 0;
-	return n_fit == 0 ? err_set(err, -EINVAL, "%s", first.text)
+	return n_fit == 0 ? wrong_choice(choices, v, path, err)
 			  : wrong(err, path, "say two things that exclude each other");
 }
 

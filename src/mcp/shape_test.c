@@ -85,4 +85,29 @@ TEST(one_of_is_exactly_one)
 	CHECK(strstr(err.text, "exclude") != NULL);
 }
 
-TESTS(UNIT(what_fits_fits), UNIT(what_does_not_is_named), UNIT(one_of_is_exactly_one))
+TEST(what_would_do_is_named)
+{
+	static const char schema[] = "{\"oneOf\":[{\"required\":[\"a\",\"c\"]},"
+				     "{\"required\":[\"b\",\"c\"]}]}";
+	static const struct {
+		const char *value;
+		const char *text;
+	} rows[] = {
+		{ "{\"c\":1}", "the arguments must have a, or b" },
+		{ "{\"a\":1}", "the arguments must have c" },
+		{ "{\"b\":1}", "the arguments must have c" },
+		{ "{}", "the arguments must have a and c, or b and c" },
+	};
+	AUTO_JSON *shape = json_loads(schema, 0, NULL);
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		AUTO_JSON *value = json_loads(rows[i].value, 0, NULL);
+		struct err err = { 0 };
+
+		CHECK_EQ(shape_check(shape, value, &err), -EINVAL);
+		CHECK_STR(err.text, rows[i].text);
+	}
+}
+
+TESTS(UNIT(what_fits_fits), UNIT(what_does_not_is_named), UNIT(one_of_is_exactly_one),
+	UNIT(what_would_do_is_named))

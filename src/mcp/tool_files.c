@@ -397,8 +397,9 @@ const struct mcp_tool tool_upload_file = {
 	.title = "Upload a file",
 	.description =
 		"Put a file into /mnt/data of a session, which is created if need be. Returns the "
-		"path by which code finds it. Base64 of at most some megabytes; an existing file "
-		"is only replaced with overwrite: true.",
+		"path by which code finds it. At most about 6 megabytes of content fit into a call: "
+		"upload more in parts, and have code join them. An existing file is only replaced "
+		"with overwrite: true.",
 	.input_schema =
 		INPUT(",\"filename\":{\"type\":\"string\",\"minLength\":1,\"maxLength\":1024,"
 		      "\"description\":\"such as sales.csv or data/sales.csv\"},"

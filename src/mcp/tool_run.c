@@ -127,24 +127,29 @@ static bool is_refused(struct call *c, const json_t *arguments)
 static const struct {
 	const char *reason;
 	const char *advice;
+	const char *of_command; /* instead, for sandbox.run, which has other arguments */
 } advices[] = {
-	{ "execution_timeout", "it took too long: do less, or ask for more limits.seconds" },
-	{ "oom_killed", "it needed too much memory: work on less at once, or ask for more "
-			"limits.memory_mb" },
-	{ "pids_limit_exceeded", "it started too many processes or threads" },
-	{ "signaled", "a signal ended it" },
-	{ "canceled_by_user", "it was canceled" },
-	{ "queue_ttl_expired", "it waited too long for its turn; try again later" },
-	{ "output_limit_exceeded", "it printed too much" },
-	{ "infrastructure_error", "the sandbox failed, not the code; try again" },
-	{ "startup_timeout", "the sandbox failed, not the code; try again" },
-	{ "image_pull_failed", "that image is not there" },
-	{ "exec_failed", "the program could not be started" },
-	{ "policy_denied", "the policy of this server forbids it" },
+	{ "execution_timeout", "it took too long: do less, or ask for more limits.seconds",
+		"it took too long: do less, or ask for more timeout_sec" },
+	{ "oom_killed",
+		"it needed too much memory: work on less at once, or ask for more "
+		"limits.memory_mb",
+		"it needed too much memory: work on less at once" },
+	{ "pids_limit_exceeded", "it started too many processes or threads", NULL },
+	{ "signaled", "a signal ended it", NULL },
+	{ "canceled_by_user", "it was canceled", NULL },
+	{ "queue_ttl_expired", "it waited too long for its turn; try again later", NULL },
+	{ "output_limit_exceeded", "it printed too much", NULL },
+	{ "infrastructure_error", "the sandbox failed, not the code; try again", NULL },
+	{ "startup_timeout", "the sandbox failed, not the code; try again", NULL },
+	{ "image_pull_failed", "that image is not there", NULL },
+	{ "exec_failed", "the program could not be started", NULL },
+	{ "policy_denied", "the policy of this server forbids it", NULL },
 };
 
-static json_t *message_of(const struct run *run)
+static json_t *message_of(const struct call *c, const struct run *run)
 {
+	bool is_command = c->tool == &tool_sandbox_run;
 	const char *reason = run->row.reason_code ? run->row.reason_code : "";
 	const char *detail = run->row.message ? run->row.message : "";
 	char text[512];
@@ -152,7 +157,10 @@ static json_t *message_of(const struct run *run)
 	for (size_t i = 0; i < ARRAY_SIZE(advices); i++) {
 		if (!streq(advices[i].reason, reason))
 			continue;
-		(void)snprintf(text, sizeof(text), "%s (%s)", advices[i].advice, detail);
+		(void)snprintf(text, sizeof(text), "%s (%s)",
+			is_command && advices[i].of_command ? advices[i].of_command
+							    : advices[i].advice,
+			detail);
 		return output_text(text, strlen(text));
 	}
 	return json_null();
@@ -186,7 +194,7 @@ static json_t *outcome_of(const struct call *c, const struct run *run)
 	set(o, "stderr", output_read(run->stream, true, max, &is_cut));
 	set(o, "truncated", json_boolean(is_cut));
 	set(o, "reason_code", json_text_or_null(run->row.reason_code));
-	set(o, "message", message_of(run));
+	set(o, "message", message_of(c, run));
 	if (run->result.usage.wall_us != USAGE_UNKNOWN)
 		set(o, "duration_ms",
 			json_integer((json_int_t)(run->result.usage.wall_us + 500) / 1000));

@@ -459,11 +459,20 @@ def test_sandbox_run_is_one_shot_or_in_a_session(client):
                       files=[{"path": "a.txt", "content_b64": base64.b64encode(b"hi").decode()}])
     assert got["stdout"] == "hi" and got["run_id"] and len(got["policy_hash"]) == 64
     assert got["log_stream_url"].endswith(f"/runs/{got['run_id']}/stream")
-    assert "must have" in client.bad("sandbox.run", command=["true"])
+    assert "must have session_id, or base_image" in client.bad("sandbox.run", command=["true"])
     assert "exclude" in client.bad("sandbox.run", session_id="s", base_image="host", command=["true"])
     assert "session_not_found" in client.bad("sandbox.run", session_id="s", command=["true"])
     client.good("run_python", session_id="s", code="open('a','w').write('x')")
     assert client.good("sandbox.run", session_id="s", command=["ls"])["stdout"] == "a\n"
+
+
+@once
+def test_sandbox_run_says_what_can_be_done(client):
+    late = client.call("sandbox.run", base_image="host", command=["sleep", "30"], timeout_sec=1)
+    message = late["structuredContent"]["message"]
+    assert "timeout_sec" in message and "limits" not in message
+    refused = client.bad("sandbox.run", base_image="host", command=["true"], runtime="docker")
+    assert "docker" in refused and "native" in refused and "moment" not in refused
 
 
 # --- files ---
@@ -791,8 +800,10 @@ def test_there_is_no_network(client):
 
 @once
 def test_a_body_that_is_too_large_is_refused(client):
-    assert client.http.post(client.url, content=b" " * ((8 << 20) + 1), headers=client.headers
-                            ).status_code == 413
+    answer = client.http.post(client.url, content=b" " * ((8 << 20) + 1), headers=client.headers)
+    assert answer.status_code == 413
+    said = answer.json()["error"]["message"]
+    assert str(8 << 20) in said and "in parts" in said and "/sessions/{id}/files" in said
 
 
 @once
