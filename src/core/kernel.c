@@ -135,6 +135,7 @@ static void finish_execution(struct kernel *k, struct kernel_result *result)
 
 	stop_timer(k);
 	kernel_catch_up(k);
+	result->wall_ns = k->is_executing ? clock_monotonic_ns() - k->begun_ns : 0;
 	result->was_late = k->is_late;
 	result->out = k->out;
 	result->err = k->err;
@@ -396,6 +397,7 @@ static void begin(struct kernel *k)
 
 	k->state = STATE_BUSY;
 	k->is_executing = true;
+	k->begun_ns = clock_monotonic_ns();
 	k->is_late = false;
 	k->number++;
 	run_wake(k->run);

@@ -72,6 +72,7 @@ struct kernel_result {
 	const char *message;     /* likewise, a sentence; may be NULL */
 	struct kernel_reply reply;
 	struct excerpt out, err; /* also what threads printed since the last execution */
+	uint64_t wall_ns;        /* since it was begun; 0 when it was not */
 	uint32_t execution_count;
 	enum kernel_fresh fresh;
 	const char *fresh_reason;

@@ -52,6 +52,7 @@ struct kernel {
 	char *unsent; /* what the interpreter did not take yet */
 	size_t n_unsent, at_unsent;
 	uv_timer_t *timer; /* of the execution, or until it is ready */
+	uint64_t begun_ns; /* the execution under way */
 	uint32_t number;
 	enum kernel_fresh fresh;
 	char fresh_reason[64];

@@ -11,7 +11,7 @@ struct heard {
 	char code[64]; /* of a problem */
 	enum kernel_outcome outcome;
 	char out[64], err[64], result[64], error[64], traceback[512], reason[64], fresh_reason[64];
-	uint64_t n_out;
+	uint64_t n_out, wall_ns;
 	enum kernel_fresh fresh;
 	uint32_t count;
 	bool was_late, has_other_limits;
@@ -45,6 +45,7 @@ static inline void on_executed(void *ctx, struct kernel_result *r, struct proble
 	(void)snprintf(h->reason, sizeof(h->reason), "%s", r->reason_code ? r->reason_code : "");
 	(void)snprintf(h->fresh_reason, sizeof(h->fresh_reason), "%s", r->fresh_reason);
 	h->fresh = r->fresh;
+	h->wall_ns = r->wall_ns;
 	h->count = r->execution_count;
 	h->was_late = r->was_late;
 	h->has_other_limits = r->has_other_limits;

@@ -123,6 +123,7 @@ TEST(an_idle_one_holds_no_place_and_lives_as_long_as_its_session)
 	ask(session, "import time; time.sleep(0.2)", &h);
 	CHECK_EQ(m.service->queue.n_active, 1);
 	SAMPLE_UNTIL(&m, h.n);
+	CHECK(h.wall_ns >= 200000000);
 	CHECK_EQ(m.service->queue.n_active, 0);
 	finish(&m, 0);
 }
@@ -146,6 +147,7 @@ TEST(what_can_not_be_executed_is_refused)
 	kernel_cancel(session, &many[5]);
 	CHECK_EQ(many[5].n, 1);
 	CHECK_EQ(many[5].outcome, KERNEL_INTERRUPTED);
+	CHECK_EQ(many[5].wall_ns, 0);
 	SAMPLE_UNTIL(&m, many[KERNEL_WAITING_MAX - 1].n);
 	finish(&m, 0);
 }

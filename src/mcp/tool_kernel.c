@@ -210,6 +210,7 @@ static json_t *outcome_of(const struct call *c, struct kernel_result *r)
 	set(o, "truncated", json_boolean(is_cut));
 	set(o, "reason_code", json_string(reason_of(r)));
 	set(o, "message", message_of(r));
+	set(o, "duration_ms", json_integer((json_int_t)(r->wall_ns + 500000) / 1000000));
 	set(o, "traceback", text_or_null(&r->reply.traceback));
 	set(o, "execution_count", json_integer(r->execution_count));
 	set(o, "fresh", fresh_of(r));
