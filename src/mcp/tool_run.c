@@ -279,6 +279,9 @@ static void run_python(struct call *c, const json_t *arguments)
 		return;
 	if (json_is_true(json_object_get(arguments, "kernel")))
 		tool_kernel_run(c, arguments);
+	else if (json_is_true(json_object_get(arguments, "restart")))
+		call_fail_tool(c, "restart: it is for the interpreter of kernel: true; without "
+				  "kernel each call has a fresh one, so leave restart out");
 	else
 		start_python(c, arguments);
 }

@@ -860,6 +860,8 @@ def test_a_kernel_keeps_variables_and_shows_the_last_expression(client):
     assert got["traceback"].strip().endswith("ZeroDivisionError: division by zero")
     got = client.good("run_python", session_id="s", code="'x' in dir()", kernel=True, restart=True)
     assert got["result"] == "False" and got["fresh"] == "restarted"
+    assert "kernel: true" in client.bad("run_python", session_id="s", code="1", restart=True)
+    client.good("run_python", session_id="s", code="1", restart=False)
 
 
 @once
