@@ -36,7 +36,7 @@ extern const struct mcp_tool tool_close_session;
 	"{\"readOnlyHint\":" reads ",\"destructiveHint\":" destroys ",\"idempotentHint\":" repeats \
 	",\"openWorldHint\":false}"
 #define TOOL_READS   TOOL_HINTS("true", "false", "true")
-#define TOOL_ADDS    TOOL_HINTS("false", "false", "true")
+#define TOOL_ADDS    TOOL_HINTS("false", "false", "false") /* what is there is refused */
 #define TOOL_CHANGES TOOL_HINTS("false", "true", "false")
 
 /* The live session that `arguments` name, or NULL when it was answered that there is none. */

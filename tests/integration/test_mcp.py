@@ -576,12 +576,16 @@ def test_a_long_url_is_told_whole(make_server):
 
 @once
 def test_a_file_is_only_replaced_when_that_is_said(client):
+    assert client.tools["upload_file"]["annotations"]["idempotentHint"] is False
     client.put("a.txt", b"1")
     assert "file_exists" in client.bad("upload_file", session_id="s", filename="a.txt",
                                        content_base64="Mg==")
     client.put("a.txt", b"2", overwrite=True)
     result = client.call("read_artifact", session_id="s", path="a.txt")
-    assert result["content"][0]["text"] == "2"
+    assert result["content"] == [{"type": "text", "text": "2"}]
+    client.put("a.bin", b"\xff")
+    result = client.call("read_artifact", session_id="s", path="a.bin")
+    assert json.loads(result["content"][0]["text"]) == result["structuredContent"]
     assert "base64" in client.bad("upload_file", session_id="s", filename="b", content_base64="%")
 
 
