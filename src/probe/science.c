@@ -14,9 +14,11 @@
 static const char *const modules[] = { "pandas", "numpy", "matplotlib", "seaborn", "openpyxl",
 	"reportlab" };
 
-/* Finding is enough; importing pandas takes a second. */
-static const char script[] =
-	"import importlib.util as u, sys; print(*[m for m in sys.argv[1:] if not u.find_spec(m)])";
+/* Finding is enough, as importing pandas takes a second; but a directory of that name with nothing
+ * in it is found as well, and has no file that it comes from. */
+const char science_script[] =
+	"import importlib.util as u, sys; "
+	"print(*[m for m in sys.argv[1:] if not getattr(u.find_spec(m), 'origin', None)])";
 
 static bool has_word(const char *text, const char *word)
 {
@@ -46,7 +48,8 @@ bool science_format_fix(const char *missing, char *buf, size_t size)
 void science_probe(const struct probe *self, const struct host *host, struct finding *ret)
 {
 	static char fix[256]; /* the finding points to it */
-	const char *argv[4 + ARRAY_SIZE(modules) + 1] = { "/usr/bin/python3", "-I", "-c", script };
+	const char *argv[4 + ARRAY_SIZE(modules) + 1] = { "/usr/bin/python3", "-I", "-c",
+		science_script };
 	struct spawn s = { 0 };
 
 	(void)self;
