@@ -8,6 +8,7 @@
 #include "probe/control.h"
 #include "probe/host.h"
 #include "probe/kernel.h"
+#include "probe/languages.h"
 #include "probe/science.h"
 #include "probe/tool.h"
 #include "probe/trial.h"
@@ -180,6 +181,9 @@ const struct probe probes[] = {
 		"a Python program in the host image that imports it fails",
 		"sudo apt install python3 python3-pandas python3-numpy python3-matplotlib "
 		"python3-seaborn python3-openpyxl python3-reportlab"),
+	ROW("languages", "languages", PROBE_OPTIONAL, NONE, languages_probe, NULL,
+		"programs in a language that is not there do not run in the host image",
+		"sudo apt install the packages that they need"),
 	ROW("node", "languages", PROBE_OPTIONAL, NONE, tool_probe_program, NULL,
 		"JavaScript does not run in the host image", "sudo apt install nodejs"),
 	ROW("bash", "languages", PROBE_OPTIONAL, NONE, tool_probe_program, NULL,

@@ -172,10 +172,21 @@ def test_languages_are_those_of_usr_bin(program, name):
     assert row["state"] == "ok" and version in done.stdout
 
 
+def test_languages_of_the_table_are_listed(program):
+    row = checkup(program)["by_name"]["languages"]
+    here, _, missing = row["detail"].partition("; there is no ")
+    here = here.split(", ")
+    for name, path in {"python": "python3", "ruby": "ruby", "perl": "perl", "lua": "lua"}.items():
+        assert (name in here) == Path("/usr/bin", path).exists(), row
+        assert (name in here) != (name in missing.split(", "))
+    assert row["state"] == ("partial" if missing else "ok")
+    assert not missing or row["fix"].startswith("sudo apt install ")
+
+
 def test_what_python_lacks_for_data_has_its_package(program):
     names = ["pandas", "numpy", "matplotlib", "seaborn", "openpyxl", "reportlab"]
     lacking = [n for n in names if subprocess.run(
-        ["/usr/bin/python3", "-I", "-c", f"import importlib.util as u; exit(not u.find_spec({n!r}))"]
+        ["/usr/bin/python3", "-I", "-c", f"import importlib.util as u; exit(not getattr(u.find_spec({n!r}), 'origin', None))"]
     ).returncode]
     row = checkup(program)["by_name"]["science"]
     assert row["state"] == ("partial" if lacking else "ok")
