@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <malloc.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -31,6 +30,7 @@
 #include "client/connection.h"
 #include "core/auth.h"
 #include "core/beacon.h"
+#include "core/run_as.h"
 #include "core/service.h"
 #include "core/session.h"
 #include "core/settings.h"
@@ -111,21 +111,18 @@ static int load_settings(const struct serve_values *v, struct settings *ret, str
 	return settings_load(ret, v->config, list, n, err);
 }
 
-/* Whom to become: the one that is named, else "belljar" if there is such a user, else nobody. */
 static int find_user(const char *name, uid_t *ret_uid, gid_t *ret_gid, struct err *err)
 {
-	const struct passwd *pw = getpwnam(name ? name : "belljar");
+	struct run_as user;
+	int r = run_as_find(name, &user, err);
 
-	if (!pw && !name) {
-		pw = getpwnam("nobody");
+	if (r < 0)
+		return r;
+	if (user.is_shared)
 		log_warn("there is no user 'belljar'; becoming 'nobody', like others may who can "
 			 "then read what is ours");
-	}
-	if (!pw)
-		return err_set(
-			err, -ENOENT, "there is no user '%s' to become", name ? name : "nobody");
-	*ret_uid = pw->pw_uid;
-	*ret_gid = pw->pw_gid;
+	*ret_uid = user.uid;
+	*ret_gid = user.gid;
 	return 0;
 }
 

@@ -185,7 +185,9 @@ const struct command command_user = {
 		"  belljar user list                 list names and roles\n"
 		"  belljar user remove NAME          the key stops working at once\n\n"
 		"A server that is given the file by SANDBOX_USERS_FILE notices changes by\n"
-		"itself. It must be able to read the file, which must be closed to others.",
+		"itself. It must be able to read the file, which must be closed to others. One\n"
+		"that root starts gives the file to the user whom it becomes; if SANDBOX_RUN_AS\n"
+		"names that user, it must be set here as well.",
 	.options = options,
 	.run = run,
 };

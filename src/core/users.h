@@ -41,7 +41,7 @@ int users_parse(const char *text, size_t size, struct user_list *ret, struct err
 void users_list_fini(struct user_list *list);
 
 /* Read a file: -ENOENT when there is none, -EPERM when others than its owner may use it, or
- * it is of somebody other than us or root. */
+ * it is of somebody other than us or root; for root, the server's user may have it too. */
 int users_read(const char *path, struct user_list *ret, struct err *err);
 
 /* Give `user` a fresh salt and the hash of `key`, and write the line for it. */

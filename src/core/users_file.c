@@ -13,15 +13,27 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "core/run_as.h"
 #include "core/users.h"
+
+/* Who can write it can let himself in: that is us, root, and, where we are root, the user whom
+ * a server becomes, since the server gives the file to that user. */
+static bool is_trusted(uid_t owner)
+{
+	if (owner == 0 || owner == geteuid())
+		return true;
+	return geteuid() == 0 && run_as_is_server(owner);
+}
 
 static int check_mode(const struct stat *st, const char *path, struct err *err)
 {
 	if (!S_ISREG(st->st_mode))
 		return err_set(err, -EPERM, "users file %.128s is not a file", path);
-	if (st->st_uid != geteuid() && st->st_uid != 0)
-		return err_set(err, -EPERM, "users file %.128s belongs to uid %u", path,
-			(unsigned)st->st_uid);
+	if (!is_trusted(st->st_uid))
+		return err_set(err, -EPERM, "users file %.128s belongs to uid %u%s", path,
+			(unsigned)st->st_uid,
+			geteuid() == 0 ? ", whom the server does not become; see SANDBOX_RUN_AS"
+				       : "");
 	if (st->st_mode & 077)
 		return err_set(err, -EPERM,
 			"users file %.128s is open to others than its owner, chmod 600 it", path);

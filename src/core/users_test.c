@@ -2,11 +2,13 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/str.h"
+#include "core/run_as.h"
 #include "lib/scratch.h"
 #include "lib/test.h"
 
@@ -116,6 +118,33 @@ TEST(a_file_that_is_open_to_others_is_refused)
 	CHECK_EQ(unlink(f.path), 0);
 	CHECK_EQ(users_open(f.path, &u, &f.err), -ENOENT);
 	CHECK(strstr(f.err.text, "belljar user add") != NULL);
+}
+
+/* 65533 is nobody's number, and nobody a server becomes. */
+TEST(root_accepts_a_file_of_the_servers_user_and_of_no_other)
+{
+	FIXTURE(f);
+	CLEANUP(users_list_fini) struct user_list list = { 0 };
+	CLEANUP(users_list_fini) struct user_list none = { 0 };
+	char key[KEYFILE_KEY_SIZE + 1];
+	struct run_as server = { 0 };
+	struct stat st;
+
+	if (geteuid() != 0)
+		SKIP("only root can give files away");
+	CHECK_EQ(run_as_find(NULL, &server, NULL), 0);
+	write_users(&f, "alice user " HASHED "\n");
+	CHECK_EQ(chown(f.path, server.uid, server.gid), 0);
+	CHECK_EQ(users_read(f.path, &list, &f.err), 0);
+	CHECK_EQ(users_add(f.path, "bob", false, key, &f.err), 0);
+	CHECK_EQ(users_remove(f.path, "alice", &f.err), 0);
+	CHECK_EQ(stat(f.path, &st), 0);
+	CHECK_EQ(st.st_uid, server.uid);
+	CHECK_EQ(st.st_mode & 0777, 0600);
+	CHECK_EQ(chown(f.path, 65533, 0), 0);
+	CHECK_EQ(users_read(f.path, &none, &f.err), -EPERM);
+	CHECK(strstr(f.err.text, "belongs to uid 65533, ") != NULL);
+	CHECK_EQ(users_remove(f.path, "bob", &f.err), -EPERM);
 }
 
 TEST(who_is_added_gets_in_and_who_is_removed_does_not)
@@ -236,6 +265,7 @@ TEST(there_is_an_end_to_users)
 
 TESTS(UNIT(a_file_is_read), UNIT(a_bad_line_is_named),
 	UNIT(a_file_that_is_open_to_others_is_refused),
+	UNIT(root_accepts_a_file_of_the_servers_user_and_of_no_other),
 	UNIT(who_is_added_gets_in_and_who_is_removed_does_not),
 	UNIT(while_the_file_is_bad_nobody_gets_in), UNIT(what_else_is_in_the_file_is_kept),
 	UNIT(what_can_not_be_done_changes_nothing), UNIT(many_who_add_at_once_are_all_added),

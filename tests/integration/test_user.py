@@ -1,8 +1,11 @@
 """`belljar user`: who may use a server, when more than one."""
+import os
 import re
 import stat
 
 import pytest
+
+from server import make_server  # noqa: F401 (fixtures)
 
 OURS = 125  # the exit status of a refusal
 KEY = re.compile(r"bj_[A-Za-z0-9_-]{43}\n")
@@ -76,3 +79,37 @@ def test_a_key_that_nobody_saw_is_not_added(user):
         done = user("add", "alice", stdout=full)
     assert done.returncode == OURS
     assert user("list").stdout == ""
+
+
+# --- while a server runs ---
+
+def test_a_server_notices_who_is_added_and_who_is_removed(user, belljar, make_server):
+    file = belljar.home / "people"
+    assert user("add", "boss", "--admin", "--file", file).returncode == 0
+    server = make_server(SANDBOX_USERS_FILE=file)
+    owner = file.stat().st_uid
+
+    def ask(key):
+        return server.client(key).get("/runs").status_code
+
+    for name in ("ann", "bob"):  # the second one finds what the first one left
+        added = user("add", name, "--file", file)
+        assert added.returncode == 0, added.stderr
+        key = added.stdout.strip()
+        assert ask(key) == 200
+        listed = user("list", "--file", file)
+        assert [line.split()[0] for line in listed.stdout.splitlines()] == ["boss", name]
+        removed = user("remove", name, "--file", file)
+        assert removed.returncode == 0, removed.stderr
+        assert ask(key) == 401
+    assert (file.stat().st_uid, stat.S_IMODE(file.stat().st_mode)) == (owner, 0o600)
+
+
+@pytest.mark.root_only("only root can give files away")
+def test_root_refuses_a_file_of_somebody_who_is_not_the_server(user, belljar):
+    path = belljar.file("users", mode=0o600)
+    os.chown(path, 65533, -1)
+    for argv in (("add", "alice"), ("list",), ("remove", "alice")):
+        done = user(*argv, "--file", path)
+        assert done.returncode == OURS
+        assert "belongs to uid 65533" in done.stderr and "SANDBOX_RUN_AS" in done.stderr
