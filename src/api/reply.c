@@ -98,11 +98,26 @@ static bool is_media_type(const char *text, const char *type)
 	return strncasecmp(text, type, size) == 0 && strchr("; \t,", text[size]) != NULL;
 }
 
+/* Is there a weight of zero among the parameters at `text`, up to the next one of a list? It
+ * means: anything but this. */
+static bool is_refused(const char *text)
+{
+	const char *end = text + strcspn(text, ",");
+
+	for (const char *at = text; (at = memchr(at, ';', (size_t)(end - at)));) {
+		at++;
+		at += strspn(at, " \t");
+		if (strncasecmp(at, "q=0", 3) == 0)
+			return strspn(at + 3, ".0") == strcspn(at + 3, ";, \t");
+	}
+	return false;
+}
+
 bool reply_wants_problem(const char *accept)
 {
 	for (const char *at = accept; at; at = strchr(at, ',')) {
 		at += *at == ',';
-		if (is_media_type(at, "application/problem+json"))
+		if (is_media_type(at, "application/problem+json") && !is_refused(at))
 			return true;
 	}
 	return false;

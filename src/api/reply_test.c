@@ -61,6 +61,11 @@ TEST(problem_documents_are_for_those_who_ask)
 {
 	CHECK(reply_wants_problem("application/problem+json"));
 	CHECK(reply_wants_problem("text/html, Application/Problem+JSON;q=0.9"));
+	CHECK(reply_wants_problem("application/problem+json;charset=utf-8; Q=0.001"));
+	CHECK(reply_wants_problem("application/problem+json;q=0, application/problem+json"));
+	CHECK(reply_wants_problem("application/problem+json, text/html;q=0"));
+	CHECK(!reply_wants_problem("application/problem+json;q=0"));
+	CHECK(!reply_wants_problem("application/problem+json ; charset=utf-8;\tQ=0.000 , */*"));
 	CHECK(!reply_wants_problem(NULL));
 	CHECK(!reply_wants_problem(""));
 	CHECK(!reply_wants_problem(",,"));

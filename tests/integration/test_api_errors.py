@@ -226,6 +226,8 @@ def test_problem_documents(server):
     assert version.json()["extensions"]["provided"] == "0.9"
     nothing = server.get("/nothing", headers=headers)
     assert nothing.headers["content-type"] == "application/problem+json"
+    unwanted = server.get("/nothing", headers={"Accept": "application/problem+json;q=0"})
+    assert unwanted.headers["content-type"] == "application/json"
 
 
 # --- bytes that are no request ---
