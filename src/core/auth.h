@@ -1,7 +1,7 @@
 /* Who is asking: from the values of two headers to an identity. Knows nothing of HTTP. The
  * server has one `struct auth`, on its loop thread.
  *
- * For one user: the key of SANDBOX_API_KEY, or of <root>/api_key, which is made at the first
+ * For one user: the key of SANDBOX_API_KEY, or of <root>/data/api_key, which is made at the first
  * start; the user is "single_user" and an admin. For many: the users file, tokens (token.h),
  * or both. */
 #pragma once

@@ -64,7 +64,7 @@ const struct setting_row setting_rows[] = {
 		.help = "Seconds that SIGTERM waits for runs; what still "
 			"runs then goes on in its keeper." },
 	{ GROUP_AUTH, "SANDBOX_API_KEY", SETTING_SECRET, AT(api_key), .check = setting_check_key,
-		.note = "made at the first start, in `<root>/api_key`",
+		.note = "made at the first start, in `<root>/data/api_key`",
 		.help = "The key of the only user, who is an admin." },
 	{ GROUP_AUTH, "SANDBOX_USERS_FILE", SETTING_PATH, AT(users_file),
 		.help = "Several users with a key each; see `belljar user`." },
