@@ -110,6 +110,13 @@ static const struct runtime_row *find_runtime(const char *name)
 	return NULL;
 }
 
+bool policy_has_runtime(const char *name)
+{
+	const struct runtime_row *row = find_runtime(name);
+
+	return row && !row->reason;
+}
+
 static int choose_runtime(const struct settings *c, const char *asked, struct policy *ret,
 	struct policy_refusal *refusal)
 {

@@ -59,6 +59,9 @@ int policy_decide(const struct settings *c, const struct policy_request *request
 	struct policy *ret, struct policy_refusal *refusal);
 void policy_refusal_fini(struct policy_refusal *refusal);
 
+/* Whether runs can have this runtime here. */
+bool policy_has_runtime(const char *name);
+
 /* Variables as a JSON object of texts. -EINVAL or -E2BIG with a sentence that names the
  * variable, never its value. */
 int policy_check_env(const json_t *env, struct err *err);

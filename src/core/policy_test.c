@@ -202,11 +202,20 @@ TEST(what_means_nothing_is_an_invalid_request)
 
 TEST(the_default_runtime_is_not_replaced_by_another)
 {
-	FIXTURE(f, "SANDBOX_DEFAULT_RUNTIME=firecracker", NULL);
+	FIXTURE(f, NULL);
 
+	free(f.c.default_runtime); /* no server starts with that, so it can not be loaded */
+	f.c.default_runtime = xstrdup("firecracker");
 	CHECK_EQ(decide(&f, (struct policy_request){ 0 }), -EPERM);
 	CHECK_STR(f.refusal.code, "runtime_unavailable");
 	CHECK_EQ(decide(&f, (struct policy_request){ .runtime = "native" }), 0);
+}
+
+TEST(runtimes_that_are_there)
+{
+	CHECK(policy_has_runtime("native"));
+	CHECK(!policy_has_runtime("docker"));
+	CHECK(!policy_has_runtime("podman"));
 }
 
 TEST(rules_say_who_waits_for_an_admin)
@@ -316,7 +325,7 @@ TESTS(UNIT(time_is_given_in_milliseconds_as_well), UNIT(what_is_not_asked_for_is
 	UNIT(what_fits_is_echoed), UNIT(too_much_is_clamped_to_the_trust_level_and_the_server),
 	UNIT(what_can_not_be_honoured_is_refused_by_code),
 	UNIT(what_means_nothing_is_an_invalid_request),
-	UNIT(the_default_runtime_is_not_replaced_by_another),
+	UNIT(the_default_runtime_is_not_replaced_by_another), UNIT(runtimes_that_are_there),
 	UNIT(rules_say_who_waits_for_an_admin), UNIT(a_rule_that_says_nothing_is_refused),
 	UNIT(required_facets_are_a_mask), UNIT(variables_have_names_and_texts),
 	UNIT(an_environment_has_a_size))

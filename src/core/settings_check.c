@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "base/str.h"
+#include "core/policy.h"
 #include "core/settings.h"
 #include "core/settings_table.h"
 #include "ipc/spec.h"
@@ -200,6 +201,10 @@ static int check_honesty(const struct settings *c, struct err *err)
 		return err_set(err, -EINVAL,
 			"SANDBOX_NETWORK_DEFAULT=allowlist can not be enforced yet, "
 			"use deny_all");
+	if (!policy_has_runtime(c->default_runtime))
+		return err_set(err, -EINVAL,
+			"SANDBOX_DEFAULT_RUNTIME=%s is not available on this server, use native",
+			c->default_runtime);
 	if (!c->spec_versions[0])
 		return err_set(err, -EINVAL, "SANDBOX_SUPPORTED_SPEC_VERSIONS names no version");
 	return 0;

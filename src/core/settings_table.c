@@ -84,7 +84,8 @@ const struct setting_row setting_rows[] = {
 		10000000,
 		.help = "Requests a minute from one address, also without credentials; 0: no limit." },
 	{ GROUP_POLICY, "SANDBOX_DEFAULT_RUNTIME", SETTING_WORD, AT(default_runtime), "native",
-		.words = runtimes, .policy = true, .help = "Runtime of requests that name none." },
+		.words = runtimes, .policy = true,
+		.help = "Runtime of requests that name none; only native is available yet." },
 	{ GROUP_POLICY, "SANDBOX_NETWORK_DEFAULT", SETTING_WORD, AT(network_default), "deny_all",
 		.words = networks, .policy = true,
 		.help = "Network policy of requests that name none; only "

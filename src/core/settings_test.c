@@ -265,6 +265,7 @@ TEST(settings_that_do_not_go_together_are_refused)
 		{ { { "API_KEY", secret }, { "USERS_FILE", "/u" } }, "SANDBOX_USERS_FILE" },
 		{ { { "WS_SYNTHETIC_FRAMES_FOR_TESTS", "true" } }, "really did" },
 		{ { { "NETWORK_DEFAULT", "allowlist" } }, "use deny_all" },
+		{ { { "DEFAULT_RUNTIME", "docker" } }, "SANDBOX_DEFAULT_RUNTIME=docker is not" },
 		{ { { "SUPPORTED_SPEC_VERSIONS", "[]" } }, "names no version" },
 		{ { { "ROOT_DIR", "relative" } }, "SANDBOX_ROOT_DIR: 'relative'" },
 		{ { { "DOCKER_SECCOMP", "/nowhere/p.json" } }, "/nowhere/p.json" },
