@@ -235,6 +235,17 @@ void reply_error(struct exchange *x, int status, const char *code, const char *m
 
 /* --- bodies --- */
 
+/* 400 that names the field, as far as there is one. */
+static void refuse_json(struct exchange *x, const char *field, const char *why)
+{
+	struct problem p = { 0 };
+
+	(void)problem_set(&p, "invalid_json", "%s: %s", field, why);
+	problem_add(&p, "field", json_string(field));
+	reply_problem(x, &p);
+	problem_fini(&p);
+}
+
 static int read_body(struct exchange *x, const char *body, size_t size, json_t **ret)
 {
 	const char *type = exchange_header(x, "content-type");
@@ -245,10 +256,11 @@ static int read_body(struct exchange *x, const char *body, size_t size, json_t *
 			"the body must be application/json, not '%.100s'", type);
 		return -EINVAL;
 	}
-	int r = size ? json_read(body, size, ret, &err)
+	char field[JSON_FIELD_SIZE] = "";
+	int r = size ? json_read_field(body, size, ret, field, &err)
 		     : err_set(&err, -EBADMSG, "there is no body");
 	if (r < 0)
-		reply_refusal(x, "invalid_json", "the body is not JSON: %s", err.text);
+		refuse_json(x, *field ? field : "body", err.text);
 	return r;
 }
 

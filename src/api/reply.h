@@ -33,7 +33,8 @@ void reply_unauthorized(struct exchange *x);
 void reply_error(struct exchange *x, int status, const char *code, const char *message);
 
 /* The body as JSON, which the caller must json_decref(). On failure it has answered: 415 for
- * a Content-Type that is given and is not JSON, 400 invalid_json for what can not be parsed. */
+ * a Content-Type that is given and is not JSON, 400 invalid_json, which names the field, for what
+ * can not be parsed. */
 int reply_read_json(struct exchange *x, json_t **ret);
 
 /* Likewise; no body at all gives NULL. */

@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "base/cleanup.h"
+#include "base/json_field.h"
 
 struct err;
 
@@ -15,6 +16,10 @@ struct err;
  * sentence for what is no JSON, says one key twice, holds a number that does not fit, a NUL
  * character or invalid UTF-8, is nested deeper than JSON_DEPTH_MAX, or has more values. */
 int json_read(const char *text, size_t size, json_t **ret, struct err *err);
+
+/* Likewise; a failure also tells where the reader stopped, as json_field_at() has it. */
+int json_read_field(const char *text, size_t size, json_t **ret, char ret_field[JSON_FIELD_SIZE],
+	struct err *err);
 
 /* The canonical form: keys sorted, no blanks. The caller frees it; aborts without memory. */
 char *json_canonical(const json_t *json);

@@ -51,6 +51,55 @@ TEST(what_is_bad_is_refused_with_a_place)
 	}
 }
 
+TEST(what_is_wrong_is_said_and_where)
+{
+	static const struct {
+		const char *text, *field, *sentence;
+	} rows[] = {
+		{ "{\"a\":[1,NaN]}", "a[1]", "line 1, column 11: NaN is no JSON number" },
+		{ "{\"a\":-Infinity}", "a", "line 1, column 6: Infinity is no JSON number" },
+		{ "{\"a\":9223372036854775808}", "a",
+			"line 1, column 24: the number is too large for 64 bits" },
+		{ "{\"a\":{\"b\":1e999}}", "a.b",
+			"line 1, column 15: the number is too large for 64 bits" },
+		{ "{\"a\":\"\\u0000\"}", "a",
+			"line 1, column 13: a NUL character (\\u0000) is not allowed in a text" },
+		{ "{\"a\\u0000\":1}", "a\\u0000",
+			"line 1, column 10: a NUL character (\\u0000) is not allowed in a key" },
+		{ "{\"a\":{\"b\":1,\n\"b\":2}}", "a.b",
+			"line 2, column 3: the key stands twice in one object" },
+		{ "{\"a\":\"x\xff\"}", "a", "line 1, column 7: the text is not valid UTF-8" },
+		{ "{\"a\":banan}", "a",
+			"line 1, column 10: this is no JSON: invalid token near 'banan'" },
+		{ "{\"a\":\"NaN\n\"}", "a",
+			"line 1, column 9: this is no JSON: unexpected newline near '\"NaN'" },
+		{ "nope", "", "line 1, column 4: this is no JSON: invalid token near 'nope'" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		json_t *json = NULL;
+		struct err err = { 0 };
+		char field[JSON_FIELD_SIZE];
+
+		CHECK_EQ(json_read_field(rows[i].text, strlen(rows[i].text), &json, field, &err),
+			-EBADMSG);
+		CHECK_STR(err.text, rows[i].sentence);
+		CHECK_STR(field, rows[i].field);
+		CHECK(json == NULL);
+	}
+}
+
+TEST(what_is_nested_too_deeply_has_a_field)
+{
+	char text[JSON_DEPTH_MAX + 6] = "{\"a\":";
+	json_t *json = NULL;
+	char field[JSON_FIELD_SIZE];
+
+	memset(text + 5, '[', JSON_DEPTH_MAX);
+	CHECK_EQ(json_read_field(text, JSON_DEPTH_MAX + 5, &json, field, NULL), -EBADMSG);
+	CHECK(str_after(field, "a[0][0]") != NULL);
+}
+
 TEST(nesting_has_an_end)
 {
 	char text[2 * JSON_DEPTH_MAX + 3];
@@ -102,5 +151,6 @@ TEST(brackets_in_strings_do_not_count)
 }
 
 TESTS(UNIT(equal_values_have_one_canonical_text), UNIT(what_is_bad_is_refused_with_a_place),
+	UNIT(what_is_wrong_is_said_and_where), UNIT(what_is_nested_too_deeply_has_a_field),
 	UNIT(nesting_has_an_end), UNIT(the_number_of_values_has_an_end),
 	UNIT(brackets_in_strings_do_not_count))

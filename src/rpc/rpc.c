@@ -28,7 +28,7 @@ int rpc_read(const char *text, size_t size, json_t **ret, struct rpc_fault *faul
 	struct err err = { 0 };
 
 	if (json_read(text, size, &json, &err) < 0)
-		return fail(fault, RPC_PARSE_ERROR, "this is no JSON: %.150s", err.text);
+		return fail(fault, RPC_PARSE_ERROR, "parse error: %.150s", err.text);
 	if (json_is_array(json) &&
 		(json_array_size(json) == 0 || json_array_size(json) > RPC_BATCH_MAX))
 		return fail(fault, RPC_INVALID_REQUEST, "a batch has from 1 to %u messages",

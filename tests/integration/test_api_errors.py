@@ -135,7 +135,30 @@ def test_what_is_no_json(server, body):
         assert answer.status_code == 400, answer.text
         error = check_shape(answer)
         assert error["code"] == "invalid_json"
+        assert error["details"]["field"]
     assert server.run("true")["phase"] == "completed"
+
+
+@pytest.mark.parametrize("body, field, why", [
+    ('{"env":{"A":NaN}}', "env.A", "NaN is no JSON number"),
+    ('{"timeout_sec":-Infinity}', "timeout_sec", "Infinity is no JSON number"),
+    ('{"timeout_sec":9223372036854775808}', "timeout_sec", "the number is too large"),
+    ('{"resources":{"cpu":1e999}}', "resources.cpu", "the number is too large"),
+    ('{"files":[{"path":"a"},{"path":"a\\u0000b"}]}', "files[1].path",
+     "a NUL character (\\u0000) is not allowed"),
+    ('{"env":' + "[" * 100 + "]" * 100 + "}", "env[0]", "nested deeper than 64 levels"),
+    ('{"command":["true"],"command":["false"]}', "command", "stands twice"),
+    ("", "body", "there is no body"), ("nope", "body", "this is no JSON")],
+    ids=lambda text: text[:24])
+def test_the_field_that_can_not_be_read_is_named(server, body, field, why):
+    for path in ("/runs", "/sessions"):
+        answer = server.post(path, content=body, headers={"Content-Type": "application/json"})
+        assert answer.status_code == 400, answer.text
+        error = check_shape(answer)
+        assert error["code"] == "invalid_json"
+        assert error["details"]["field"].startswith(field)
+        assert error["message"].startswith(field) and why in error["message"]
+        assert "JSON_" not in error["message"]
 
 
 @pytest.mark.parametrize("body", [b"[]", b"null", b"1", b'"x"'])
