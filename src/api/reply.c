@@ -230,7 +230,10 @@ void reply_error(struct exchange *x, int status, const char *code, const char *m
 	struct problem p = { .status = status, .code = code };
 
 	(void)snprintf(p.message, sizeof(p.message), "%s", message);
+	if (streq(code, "payload_too_large")) /* what the server itself has measured */
+		problem_add(&p, "field", json_string("body"));
 	reply_problem(x, &p);
+	problem_fini(&p);
 }
 
 /* --- bodies --- */

@@ -1,5 +1,6 @@
 #include "core/request.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/base64.h"
@@ -26,14 +27,25 @@ static size_t decoded_size(const json_t *text)
 	return n;
 }
 
-static int decode_file(const json_t *item, uint64_t max_bytes, size_t i, struct upload_inline *ret,
-	struct problem *problem)
+/* `i` is the first that does not fit any more. */
+static int refuse_size(struct problem *problem, size_t i, uint64_t max_bytes)
+{
+	char field[48];
+
+	(void)snprintf(field, sizeof(field), "files[%zu].content_b64", i);
+	(void)problem_set(problem, "payload_too_large",
+		"%s: the inline files are larger than their limit of %llu bytes together", field,
+		(unsigned long long)max_bytes);
+	problem_add(problem, "field", json_string(field));
+	problem_add(problem, "limit_bytes", json_integer((json_int_t)max_bytes));
+	return -1;
+}
+
+static int decode_file(
+	const json_t *item, size_t i, struct upload_inline *ret, struct problem *problem)
 {
 	const json_t *text = json_object_get(item, "content_b64");
 
-	if (decoded_size(text) > max_bytes)
-		return problem_set(problem, "payload_too_large",
-			"the inline files are larger than their limit, from index %zu on", i);
 	uint8_t *data = xcalloc(1, BASE64_BYTES_SIZE(json_string_length(text)) + 1);
 	ret->path = json_string_value(json_object_get(item, "path"));
 	ret->data = data;
@@ -47,14 +59,17 @@ int request_decode_files(const struct request *r, uint64_t max_bytes, struct upl
 {
 	size_t n = json_array_size(r->files);
 	struct upload_inline *files = xcalloc(n + 1, sizeof(*files));
+	uint64_t left = max_bytes;
 
 	for (size_t i = 0; i < n; i++) {
-		if (decode_file(json_array_get(r->files, i), max_bytes, i, &files[i], problem) <
-			0) {
+		const json_t *item = json_array_get(r->files, i);
+		bool fits = decoded_size(json_object_get(item, "content_b64")) <= left;
+
+		if (!fits || decode_file(item, i, &files[i], problem) < 0) {
 			request_free_files(files, n);
-			return -1;
+			return fits ? -1 : refuse_size(problem, i, max_bytes);
 		}
-		max_bytes -= files[i].size;
+		left -= files[i].size;
 	}
 	*ret = files;
 	*ret_n = n;

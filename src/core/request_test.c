@@ -536,6 +536,10 @@ TEST(inline_files_are_decoded)
 	CHECK_EQ(request_decode_files(&r, 9, &files, &n, &p), -1);
 	CHECK_STR(p.code, "payload_too_large");
 	CHECK_EQ(p.status, 413);
+	CHECK_STR(p.message, "files[2].content_b64: the inline files are larger than their limit "
+			     "of 9 bytes together");
+	CHECK_STR(json_string_value(json_object_get(p.details, "field")), "files[2].content_b64");
+	CHECK_EQ(json_integer_value(json_object_get(p.details, "limit_bytes")), 9);
 	CHECK(files == NULL && n == 99);
 	CHECK_EQ(request_decode_files(&r, 10, &files, &n, &p), 0);
 	CHECK_EQ(n, 3);

@@ -3,6 +3,7 @@
  * wire is paused. An exchange that is answered is ended by settle(), never below a handler's
  * feet. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,8 +12,6 @@
 #include "base/str.h"
 #include "http/http_private.h"
 
-static const struct head_fault too_large = { 413, "payload_too_large",
-	"the body is larger than this path allows" };
 static const struct head_fault no_chunk = { 400, "bad_request", "the chunked body is malformed" };
 static const struct head_fault no_room = { 507, "insufficient_storage",
 	"there is no room for the body" };
@@ -95,13 +94,24 @@ static uint64_t max_body_of(const struct exchange *x)
 	return r->max_body;
 }
 
+/* Who is told the limit can keep it. */
+static void fail_too_large(struct exchange *x)
+{
+	char text[80];
+	const struct head_fault fault = { 413, "payload_too_large", text };
+
+	(void)snprintf(text, sizeof(text), "the body is larger than this path allows: %llu bytes",
+		(unsigned long long)x->body.max);
+	exchange_fail(x, &fault);
+}
+
 static int open_body(struct exchange *x)
 {
 	struct err err = { 0 };
 
 	body_init(&x->body, x->route->body, max_body_of(x));
 	if (x->head.length > x->body.max) {
-		exchange_fail(x, &too_large);
+		fail_too_large(x);
 		return -EFBIG;
 	}
 	int r = body_open(&x->body, x->server->options.spool_dir, &err);
@@ -157,6 +167,15 @@ static size_t refuse(struct conn *c, size_t size, const struct head_fault *fault
 		c->x = exchange_new(c, NULL, 0, &none);
 	enter(c, CONN_BUSY);
 	fail(c, fault);
+	return size;
+}
+
+/* A body that turns out to be too large while it comes. */
+static size_t refuse_rest(struct conn *c, size_t size)
+{
+	enter(c, CONN_BUSY);
+	c->x->keeps_alive = false;
+	fail_too_large(c->x);
 	return size;
 }
 
@@ -220,7 +239,7 @@ static size_t take_body(struct conn *c, const char *data, size_t size)
 	c->since_ms = uv_now(c->server->tick.loop);
 	int r = body_add(&c->x->body, piece, n_piece);
 	if (r < 0)
-		return refuse(c, size, r == -EFBIG ? &too_large : &no_room);
+		return r == -EFBIG ? refuse_rest(c, size) : refuse(c, size, &no_room);
 	if (is_body_over(c))
 		dispatch(c->x);
 	return (size_t)n;

@@ -196,7 +196,8 @@ static const struct {
 	{ "GET /tell/1 HTTP/1.1\r\n\r\n", 400, "bad_request: ", "" },
 	{ "POST /echo HTTP/1.1\r\n" HOST "Content-Length: x\r\n\r\n", 400, "bad_request: ", "" },
 	{ "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 1001\r\n\r\n", 413,
-		"payload_too_large: ", "" }, /* so little is dropped, and the connection kept */
+		"payload_too_large: the body is larger than this path allows: 1000 bytes",
+		"" }, /* so little is dropped, and the connection kept */
 	{ "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 99999\r\n\r\n", 413,
 		"payload_too_large: ", "Connection: close\r\n" },
 	{ "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 1001\r\nExpect: 100-continue\r\n\r\n",
@@ -207,7 +208,7 @@ static const struct {
 		"payload_too_large: ", "" },
 	{ "PUT /asked HTTP/1.1\r\n" HOST
 	  "Transfer-Encoding: chunked\r\n\r\n4\r\n1234\r\n4\r\n5678\r\n",
-		413, "payload_too_large: ", "" },
+		413, "payload_too_large: the body is larger than this path allows: ", "" },
 	{ "POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\nzz", 400,
 		"bad_request: ", "" },
 	{ "POST /tell/1 HTTP/1.1\r\n" HOST "Content-Length: 65537\r\n\r\n", 413,

@@ -1,6 +1,7 @@
 """Malformed requests: each a 4xx in one shape that says what is wrong, never a 5xx, and the
 server is there afterwards."""
 import json
+import re
 import socket
 import uuid
 
@@ -198,11 +199,16 @@ def test_a_body_that_is_too_large(server):
     body = json.dumps({**GOOD, "env": {"A": "x" * (5 << 20)}})
     answer = server.post("/runs", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == 413
-    assert check_shape(answer)["code"] == "payload_too_large"
+    error = check_shape(answer)
+    assert error["code"] == "payload_too_large"
+    assert error["details"]["field"] == "body"
+    assert re.search(r"the body is larger than this path allows: \d+ bytes", error["message"])
     large = [{"path": "a", "content_b64": "QUFB" * (400 << 10)}]
     inline = server.post("/runs", json={**GOOD, "files": large})
-    assert inline.status_code in (413, 422)
-    check_shape(inline)
+    assert inline.status_code == 413
+    error = check_shape(inline)
+    assert error["details"] == {"field": "files[0].content_b64", "limit_bytes": 1 << 20}
+    assert "1048576 bytes" in error["message"]
     assert server.run("true")["phase"] == "completed"
 
 
