@@ -18,7 +18,7 @@ struct git_request {
 	const char *url;
 	const char *ref;   /* a branch, a tag, "refs/...", or a whole commit id; NULL for HEAD */
 	unsigned depth;    /* commits of history to fetch; 0 for all, see below */
-	const char *patch; /* a unified diff to apply, or NULL */
+	const char *patch; /* a unified diff, with or without git's headers, or NULL */
 	size_t patch_size;
 };
 

@@ -2,12 +2,17 @@
 
 #include <errno.h>
 #include <git2.h>
+#if __has_include(<git2/sys/errors.h>)
+#include <git2/sys/errors.h> /* since 1.8; before it was in the above */
+#endif
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/err.h"
 #include "base/str.h"
+#include "core/git_patch.h"
 #include "core/manifest.h"
 #include "ipc/pack.h"
 
@@ -55,9 +60,19 @@ static int check_tree(const git_tree *tree, struct err *err)
 /* --- the patch --- */
 
 struct place {
+	const git_tree *tree; /* before it */
 	char file[128];
 	unsigned hunk;
 };
+
+static bool has_file(const git_tree *tree, const char *path)
+{
+	git_tree_entry *found = NULL;
+	bool has = git_tree_entry_bypath(&found, tree, path) == 0;
+
+	git_tree_entry_free(found);
+	return has;
+}
 
 static int on_delta(const git_diff_delta *delta, void *ctx)
 {
@@ -66,7 +81,11 @@ static int on_delta(const git_diff_delta *delta, void *ctx)
 
 	(void)snprintf(p->file, sizeof(p->file), "%s", path ? path : "?");
 	p->hunk = 0;
-	return 0;
+	/* libgit2 would replace it without a word. */
+	if (delta->status != GIT_DELTA_ADDED || !path || !has_file(p->tree, path))
+		return 0;
+	(void)git_error_set_str(GIT_ERROR_PATCH, "it is there already");
+	return -1;
 }
 
 static int on_hunk(const git_diff_hunk *hunk, void *ctx)
@@ -87,20 +106,58 @@ static int refuse_patch(const struct place *p, struct err *err)
 	return refuse(-EINVAL, what, err);
 }
 
+static int read_patch(const struct git_files *f, git_diff **ret, struct err *err)
+{
+	AUTO_FREE char *patch = NULL;
+	size_t size = 0;
+	int r = git_patch_complete(f->patch, f->patch_size, &patch, &size, err);
+
+	if (r < 0)
+		return err_wrap(err, r, "the patch can not be read");
+	return git_diff_from_buffer(ret, patch, size) < 0
+		       ? refuse(-EINVAL, "the patch can not be read", err)
+		       : 0;
+}
+
+/* What the patch says nothing about stays as it was; libgit2 makes a plain file of it. */
+static int keep_mode(git_tree *tree, git_index *index, const git_diff_delta *d)
+{
+	git_tree_entry *before = NULL;
+	const git_index_entry *found = git_index_get_bypath(index, d->new_file.path, 0);
+
+	if (d->new_file.mode != 0 || !found ||
+		git_tree_entry_bypath(&before, tree, d->old_file.path) < 0)
+		return 0;
+	git_index_entry after = *found;
+	after.mode = git_tree_entry_filemode(before);
+	git_tree_entry_free(before);
+	return git_index_add(index, &after);
+}
+
+static int keep_modes(git_tree *tree, git_index *index, const git_diff *diff, struct err *err)
+{
+	for (size_t i = 0; i < git_diff_num_deltas(diff); i++)
+		if (keep_mode(tree, index, git_diff_get_delta(diff, i)) < 0)
+			return refuse(-EINVAL, "the patch does not apply", err);
+	return 0;
+}
+
 static int apply_patch(const struct git_files *f, git_tree *tree, git_index **ret, struct err *err)
 {
 	git_apply_options o = GIT_APPLY_OPTIONS_INIT;
-	struct place place = { 0 };
+	struct place place = { .tree = tree };
 	git_diff *diff = NULL;
+	int r = read_patch(f, &diff, err);
 
-	if (git_diff_from_buffer(&diff, f->patch, f->patch_size) < 0)
-		return refuse(-EINVAL, "the patch can not be read", err);
+	if (r < 0)
+		return r;
 	o.delta_cb = on_delta;
 	o.hunk_cb = on_hunk;
 	o.payload = &place;
-	int r = git_apply_to_tree(ret, f->repo, tree, diff, &o);
+	r = git_apply_to_tree(ret, f->repo, tree, diff, &o);
+	r = r < 0 ? refuse_patch(&place, err) : keep_modes(tree, *ret, diff, err);
 	git_diff_free(diff);
-	return r < 0 ? refuse_patch(&place, err) : 0;
+	return r;
 }
 
 static int make_index(const struct git_files *f, git_tree *tree, git_index **ret, struct err *err)

@@ -293,6 +293,50 @@ TEST(a_patch_is_applied)
 	CHECK(!scratch_has(into.fd, "link"));
 }
 
+/* As `diff -u` writes them, or somebody by hand. */
+TEST(a_patch_without_headers_of_git_is_applied)
+{
+	static const char patch[] = "Only in b: something\n"
+				    "--- a/text\t2023-11-14 22:13:20.000000000 +0000\n"
+				    "+++ b/text\t2023-11-14 22:13:21.000000000 +0000\n"
+				    "@@ -1,3 +1,4 @@\n one\n-two\n+2\n+++ x\n three\n"
+				    "--- /dev/null\n+++ b/new/file one\n"
+				    "@@ -0,0 +1 @@\n+fresh\n"
+				    "--- a/src/main.c\n+++ /dev/null\n"
+				    "@@ -1 +0,0 @@\n-int main;\n"
+				    "--- run.sh.orig\n+++ run.sh\n"
+				    "@@ -1 +1 @@\n-#!/bin/sh\n+#!/bin/bash\n";
+	SAMPLE(s);
+	SCRATCH(into);
+	char commit[GIT_COMMIT_SIZE + 1];
+	struct err err = { 0 };
+	struct stat st;
+
+	if (fetch(&s, "main", patch, &into, commit, &err) < 0)
+		fail_msg("%s", err.text);
+	CHECK(scratch_holds(into.fd, "text", "one\n2\n++ x\nthree\n"));
+	CHECK(scratch_holds(into.fd, "new/file one", "fresh\n"));
+	CHECK(!scratch_has(into.fd, "src/main.c"));
+	CHECK(scratch_holds(into.fd, "run.sh", "#!/bin/bash\n"));
+	CHECK_EQ(fstatat(into.fd, "run.sh", &st, 0), 0);
+	CHECK(st.st_mode & 0100);
+}
+
+/* Its mode does not stand in such a patch. */
+TEST(a_program_can_be_deleted_by_any_patch)
+{
+	static const char patch[] = "--- a/run.sh\n+++ /dev/null\n@@ -1 +0,0 @@\n-#!/bin/sh\n";
+	SAMPLE(s);
+	SCRATCH(into);
+	char commit[GIT_COMMIT_SIZE + 1];
+	struct err err = { 0 };
+
+	if (fetch(&s, "main", patch, &into, commit, &err) < 0)
+		fail_msg("%s", err.text);
+	CHECK(!scratch_has(into.fd, "run.sh"));
+	CHECK(scratch_has(into.fd, "text"));
+}
+
 TEST(a_bad_patch_is_an_error_that_says_where)
 {
 	static const char *const rows[][2] = {
@@ -310,6 +354,13 @@ TEST(a_bad_patch_is_an_error_that_says_where)
 		{ "diff --git a/../x b/../x\nnew file mode 100644\n--- /dev/null\n"
 		  "+++ b/../x\n@@ -0,0 +1 @@\n+bad\n",
 			"../x" },
+		{ "--- a/text\n+++ b/text\n@@ -1,3 +1,3 @@\n one\n-zwei\n+2\n three\n",
+			"file 'text', hunk 1" },
+		{ "--- /dev/null\n+++ b/.git/x\n@@ -0,0 +1 @@\n+bad\n", ".git/x" },
+		{ "--- /dev/null\n+++ b/../x\n@@ -0,0 +1 @@\n+bad\n", "../x" },
+		{ "--- /dev/null\n+++ b/text\n@@ -0,0 +1 @@\n+bad\n", "text" },
+		{ "--- a/text\n+++ b/text\n@@ -1,3 +1,9 @@\n one\n", "line 5 is no line" },
+		{ "--- /dev/null\n+++ /dev/null\n@@ -1 +1 @@\n-a\n+b\n", "line 2 names no" },
 	};
 	SAMPLE(s);
 
@@ -577,9 +628,11 @@ TEST(a_redirect_to_another_host_is_not_followed)
 
 TESTS(UNIT(a_repository_comes_as_files), UNIT(refs_of_all_kinds_are_found),
 	UNIT(refs_that_are_not_there_are_errors), UNIT(a_patch_is_applied),
-	UNIT(a_bad_patch_is_an_error_that_says_where), UNIT(links_are_judged_by_where_they_lead),
-	UNIT(bytes_are_limited), UNIT(bombs_are_defused), UNIT(a_repository_comes_by_http),
-	UNIT(a_part_of_the_history_is_enough), UNIT(our_own_network_is_out_of_reach),
-	UNIT(an_address_of_both_kinds_is_out_of_reach), UNIT(schemes_must_be_allowed),
-	UNIT(a_silent_host_is_given_up), UNIT(an_endless_host_is_cut),
-	UNIT(a_password_is_never_repeated), UNIT(a_redirect_to_another_host_is_not_followed))
+	UNIT(a_patch_without_headers_of_git_is_applied),
+	UNIT(a_program_can_be_deleted_by_any_patch), UNIT(a_bad_patch_is_an_error_that_says_where),
+	UNIT(links_are_judged_by_where_they_lead), UNIT(bytes_are_limited), UNIT(bombs_are_defused),
+	UNIT(a_repository_comes_by_http), UNIT(a_part_of_the_history_is_enough),
+	UNIT(our_own_network_is_out_of_reach), UNIT(an_address_of_both_kinds_is_out_of_reach),
+	UNIT(schemes_must_be_allowed), UNIT(a_silent_host_is_given_up),
+	UNIT(an_endless_host_is_cut), UNIT(a_password_is_never_repeated),
+	UNIT(a_redirect_to_another_host_is_not_followed))
