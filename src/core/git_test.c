@@ -209,6 +209,21 @@ TEST(a_repository_comes_as_files)
 	CHECK_EQ(scratch_count_fds(), n_fds);
 }
 
+TEST(a_repository_may_be_another_users)
+{
+	SAMPLE(s);
+	SCRATCH(into);
+	char commit[GIT_COMMIT_SIZE + 1] = "";
+	struct err err = { 0 };
+
+	if (geteuid() != 0)
+		SKIP("only root can give files away");
+	CHECK_EQ(chown(s.scratch.path, 65534, 65534), 0);
+	if (fetch(&s, NULL, NULL, &into, commit, &err) < 0)
+		fail_msg("%s", err.text);
+	check_first(&into);
+}
+
 TEST(refs_of_all_kinds_are_found)
 {
 	SAMPLE(s);
@@ -626,9 +641,9 @@ TEST(a_redirect_to_another_host_is_not_followed)
 	check_refused(url, NULL, &limits, -EIO);
 }
 
-TESTS(UNIT(a_repository_comes_as_files), UNIT(refs_of_all_kinds_are_found),
-	UNIT(refs_that_are_not_there_are_errors), UNIT(a_patch_is_applied),
-	UNIT(a_patch_without_headers_of_git_is_applied),
+TESTS(UNIT(a_repository_comes_as_files), UNIT(a_repository_may_be_another_users),
+	UNIT(refs_of_all_kinds_are_found), UNIT(refs_that_are_not_there_are_errors),
+	UNIT(a_patch_is_applied), UNIT(a_patch_without_headers_of_git_is_applied),
 	UNIT(a_program_can_be_deleted_by_any_patch), UNIT(a_bad_patch_is_an_error_that_says_where),
 	UNIT(links_are_judged_by_where_they_lead), UNIT(bytes_are_limited), UNIT(bombs_are_defused),
 	UNIT(a_repository_comes_by_http), UNIT(a_part_of_the_history_is_enough),
