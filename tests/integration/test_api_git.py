@@ -1,0 +1,156 @@
+"""Sessions that begin with a repository: cloned on the server, perhaps patched."""
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from server import make_server, server  # noqa: F401 (fixtures)
+
+pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
+
+SECRET = "hunter2-of-a-url"
+WHO = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@example.org",
+       "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@example.org",
+       "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
+PLAIN_PATCH = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-v2\n+patched\n"
+GIT_PATCH = "diff --git a/a.txt b/a.txt\n" + PLAIN_PATCH
+
+
+class Repository:
+    """Two commits on main, the first of which is also v1 and the branch old."""
+
+    def __init__(self, path):
+        self.path = path
+        self.url = f"file://{path}"
+        self.git("init", "-q", "-b", "main", path)
+        self.first = self.commit("v1")
+        self.git("-C", path, "tag", "v1")
+        self.git("-C", path, "branch", "old")
+        self.second = self.commit("v2")
+
+    @staticmethod
+    def git(*args):
+        done = subprocess.run(["git", *args], env={**os.environ, **WHO}, check=True,
+                              capture_output=True, text=True)
+        return done.stdout.strip()
+
+    def commit(self, text):
+        (self.path / "a.txt").write_text(f"{text}\n")
+        (self.path / "gone.txt").write_text("bye\n")
+        self.git("-C", self.path, "add", ".")
+        self.git("-C", self.path, "commit", "-qm", text)
+        return self.git("-C", self.path, "rev-parse", "HEAD")
+
+
+@pytest.fixture
+def repository(belljar):
+    """Readable by all; where pytest is root it is root's, and so never the server's own."""
+    return Repository(belljar.home / "repository")
+
+
+@pytest.fixture
+def local(make_server):
+    """A server that clones from its own disk."""
+    return make_server(SANDBOX_GIT_ALLOW="file,https")
+
+
+def clone(server, url, **fields):
+    body = {"spec_version": "1.0", "base_image": "host", "git": {"url": url, **fields}}
+    return server.post("/sessions", json=body)
+
+
+def files_of(server, answer):
+    """{name: content} of a session that was made."""
+    assert answer.status_code == 200, answer.text
+    run = server.sh("grep -r '' . | sort", session_id=answer.json()["id"])
+    return dict(line.removeprefix("./").split(":", 1) for line in run["stdout"].splitlines())
+
+
+# --- what comes ---
+
+def test_a_repository_becomes_files(local, repository):
+    files = files_of(local, clone(local, repository.url))
+    assert files == {"a.txt": "v2", "gone.txt": "bye"}
+
+
+def test_a_ref_is_a_branch_a_tag_or_a_commit(local, repository):
+    for ref, text in (("main", "v2"), ("old", "v1"), ("v1", "v1"), ("refs/heads/old", "v1"),
+                      (repository.first, "v1"), (repository.second, "v2")):
+        assert files_of(local, clone(local, repository.url, ref=ref))["a.txt"] == text, ref
+    answer = clone(local, repository.url, ref="nothing")
+    assert answer.status_code == 422
+    assert answer.json()["error"]["code"] == "git_failed"
+    assert "no branch or tag 'nothing'" in answer.json()["error"]["message"]
+
+
+def test_a_depth_changes_no_file(local, repository):
+    for depth in (1, 2, 100):
+        answer = clone(local, repository.url, depth=depth)
+        assert files_of(local, answer)["a.txt"] == "v2", depth
+
+
+@pytest.mark.parametrize("patch", [PLAIN_PATCH, GIT_PATCH], ids=["plain", "git"])
+def test_a_patch_is_applied(local, repository, patch):
+    files = files_of(local, clone(local, repository.url, patch=patch))
+    assert files == {"a.txt": "patched", "gone.txt": "bye"}
+
+
+def test_a_plain_patch_makes_and_removes_files(local, repository):
+    patch = (PLAIN_PATCH.replace("a/a.txt", "a/a.txt\t2023-11-14 22:13:20.000000000 +0000") +
+             "--- /dev/null\n+++ b/new/one\n@@ -0,0 +1 @@\n+fresh\n"
+             "--- a/gone.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-bye\n")
+    files = files_of(local, clone(local, repository.url, patch=patch))
+    assert files == {"a.txt": "patched", "new/one": "fresh"}
+
+
+@pytest.mark.parametrize("patch", [PLAIN_PATCH, GIT_PATCH], ids=["plain", "git"])
+def test_a_patch_that_does_not_apply_makes_no_session(local, repository, patch):
+    answer = clone(local, repository.url, ref="old", patch=patch)
+    assert answer.status_code == 422
+    assert answer.json()["error"]["code"] == "invalid_git"
+    assert "file 'a.txt', hunk 1" in answer.json()["error"]["message"]
+
+
+# --- what does not ---
+
+@pytest.mark.parametrize("url", [
+    "file:///etc", "ext::sh -c true", "ext::sh%20-c%20true", "/etc", "http://example.org/x",
+    "ssh://git@example.org/x", "git://example.org/x", "--upload-pack=true"])
+def test_only_https_is_allowed_by_default(server, url):
+    answer = clone(server, url)
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["error"]["code"] == "invalid_git"
+
+
+def test_a_command_is_never_a_repository(local):
+    for url in ("ext::sh -c true", "ext://sh", "fd::3"):
+        assert clone(local, url).json()["error"]["code"] == "invalid_git", url
+
+
+def test_a_repository_is_refused_by_default_even_if_it_is_there(server, repository):
+    answer = clone(server, repository.url)
+    assert answer.status_code == 422
+    assert "file:// repositories are not allowed here" in answer.json()["error"]["message"]
+
+
+# --- secrets ---
+
+def told(server):
+    """All that the server wrote anywhere: its log, and every file of its state."""
+    files = (path for path in server.root.rglob("*") if path.is_file())
+    return server.log().encode() + b"".join(path.read_bytes() for path in files)
+
+
+# Nobody answers at these; git_test.c has a host that does.
+@pytest.mark.parametrize("url", [
+    "http://user:{}@127.0.0.1:1/r", "http://{}@127.0.0.1:1/r", "http://127.0.0.1:1/r?token={}",
+    "https://user:{}@host.invalid/r", "ftp://user:{}@127.0.0.1/r", "file://user:{}@/r",
+    "user:{}@example.org:r"])
+def test_credentials_of_a_url_are_told_to_nobody(make_server, url):
+    server = make_server(SANDBOX_GIT_ALLOW="http,https,file", SANDBOX_LOG_LEVEL="debug")
+    answer = clone(server, url.format(SECRET))
+    assert answer.status_code == 422, answer.text
+    assert SECRET not in answer.text + str(answer.headers)
+    server.stop()
+    assert server.log() and SECRET.encode() not in told(server)
