@@ -75,3 +75,13 @@ int request_decode_files(const struct request *r, uint64_t max_bytes, struct upl
 	*ret_n = n;
 	return 0;
 }
+
+/* An upload leaves them out and counts them; a run would start without what it needs. */
+int request_check_binaries(const struct upload_inline *files, size_t n, struct problem *problem)
+{
+	for (size_t i = 0; i < n; i++)
+		if (upload_is_binary(files[i].data, files[i].size))
+			return request_refuse_file(
+				problem, i, "programs and other binary files are blocked here");
+	return 0;
+}

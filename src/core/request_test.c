@@ -552,6 +552,27 @@ TEST(inline_files_are_decoded)
 	request_free_files(files, n);
 }
 
+TEST(binary_files_are_told_from_text)
+{
+	PROBLEM(p);
+	const struct upload_inline files[] = {
+		{ "a", "text", 4 },
+		{ "b", "", 0 },
+		{ "c",
+			"\x7f"
+			"ELF",
+			4 },
+		{ "d", "a\0b", 3 },
+	};
+
+	CHECK_EQ(request_check_binaries(files, 2, &p), 0);
+	CHECK_EQ(request_check_binaries(files, 4, &p), -1);
+	CHECK_STR(p.code, "invalid_inline_file");
+	CHECK_EQ(p.status, 422);
+	CHECK_EQ(json_integer_value(json_object_get(p.details, "index")), 2);
+	CHECK_EQ(request_check_binaries(files + 3, 1, &p), -1);
+}
+
 TEST(what_is_not_base64_is_refused)
 {
 	static const char *const cases[] = { "a", "====", "AA=", "A===", "AAA*", "AA==AAAA",
@@ -592,4 +613,5 @@ TESTS(UNIT(a_whole_run), UNIT(a_session), UNIT(wrong_types_and_ranges), UNIT(wro
 	UNIT(unknown_fields_and_nulls_are_ignored), UNIT(omitted_and_default_mean_the_same),
 	UNIT(anything_else_does_not), UNIT(the_body_parses_to_the_same),
 	UNIT(inline_files_are_checked_by_index), UNIT(inline_files_are_decoded),
-	UNIT(what_is_not_base64_is_refused), UNIT(without_files_there_are_none))
+	UNIT(binary_files_are_told_from_text), UNIT(what_is_not_base64_is_refused),
+	UNIT(without_files_there_are_none))

@@ -97,6 +97,16 @@ static int find_session(struct run *run, const struct identity *who, struct prob
 	return 0;
 }
 
+static int decode_files(struct run *run, struct problem *problem)
+{
+	const struct settings *c = run->service->settings;
+
+	if (request_decode_files(
+		    &run->request, c->max_inline_bytes, &run->files, &run->n_files, problem) < 0)
+		return -1;
+	return c->block_binaries ? request_check_binaries(run->files, run->n_files, problem) : 0;
+}
+
 static int check(struct run *run, const struct identity *who, struct problem *problem)
 {
 	if (run->service->is_draining)
@@ -106,8 +116,7 @@ static int check(struct run *run, const struct identity *who, struct problem *pr
 	if (find_session(run, who, problem) < 0 || run_decide(run, problem) < 0 ||
 		service_check_space(run->service, problem) < 0)
 		return -1;
-	if (request_decode_files(&run->request, run->service->settings->max_inline_bytes,
-		    &run->files, &run->n_files, problem) < 0)
+	if (decode_files(run, problem) < 0)
 		return -1;
 	return run_check_spec(run, problem);
 }

@@ -103,7 +103,10 @@ const struct setting_row setting_rows[] = {
 		100000, .help = "How many times larger than the archive its contents may be." },
 	{ GROUP_POLICY, "SANDBOX_UPLOAD_BINARIES", SETTING_CHOICE, AT(block_binaries), "allow",
 		.words = allow_block,
-		.help = "Whether an upload may hold programs and libraries." },
+		.help = "Whether files may be binary: programs, libraries, and any data with a NUL "
+			"in its first 8192 bytes. If not, an upload leaves them out and counts "
+			"them, and a run with one among its inline files is refused; repositories "
+			"are cloned as they are." },
 	{ GROUP_POLICY, "SANDBOX_UPLOAD_IGNORE", SETTING_LIST, AT(upload_ignore),
 		.help = "Patterns of files that an upload leaves out, as in .dockerignore." },
 	{ GROUP_POLICY, "SANDBOX_MAX_INLINE_BYTES", SETTING_BYTES, AT(max_inline_bytes), "1048576",

@@ -1,4 +1,5 @@
 """Sessions over REST: their limits, files, snapshots and end."""
+import base64
 import io
 import os
 import stat
@@ -230,6 +231,40 @@ def test_a_body_that_is_no_upload(server, headers, status):
     session = server.session()["id"]
     answer = server.post(f"/sessions/{session}/files", content=b"what?", headers=headers)
     assert answer.status_code == status, answer.text
+
+
+PROGRAM = b"\x7fELF\x02\x01\x01 and so on"
+
+
+def inline(name, content):
+    return {"path": name, "content_b64": base64.b64encode(content).decode()}
+
+
+def test_binaries_can_be_blocked(make_server):
+    server = make_server(SANDBOX_UPLOAD_BINARIES="block")
+    session = server.session()["id"]
+    answer = server.upload(session, ("prog", PROGRAM), ("data.bin", b"a\0b"), ("a.txt", b"text"),
+                           ("all.tgz", tar_of(("sub/prog", PROGRAM), ("sub/b.txt", b"text"))))
+    assert answer.status_code == 200, answer.text
+    assert (answer.json()["file_count"], answer.json()["binaries_blocked"]) == (2, 3)
+    assert server.sh("find . -type f | sort", session_id=session)["stdout"] == (
+        "./a.txt\n./sub/b.txt\n")
+    for name, content in (("prog", PROGRAM), ("data.bin", b"a\0b")):
+        for where in ({}, {"session_id": session}):
+            refused = server.start_run(
+                "true", files=[inline("a.txt", b"text"), inline(name, content)], **where)
+            assert refused.status_code == 422, refused.text
+            error = refused.json()["error"]
+            assert (error["code"], error["details"]["index"]) == ("invalid_inline_file", 1)
+    assert server.run("cat", "c.txt", files=[inline("c.txt", b"text")])["stdout"] == "text"
+
+
+def test_binaries_are_taken_by_default(server):
+    session = server.session()["id"]
+    answer = server.upload(session, ("prog", PROGRAM)).json()
+    assert (answer["file_count"], answer["binaries_blocked"]) == (1, 0)
+    run = server.run("wc", "-c", "prog", files=[inline("prog", PROGRAM)])
+    assert run["stdout"].split()[0] == str(len(PROGRAM))
 
 
 def test_uploaded_programs_can_not_be_executed(server):
