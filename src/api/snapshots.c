@@ -168,26 +168,40 @@ static void on_cloned(void *ctx, struct session *session, struct problem *proble
 	reply_json(c->x, 200, o);
 }
 
-/* A name for the new one is understood, and of no use: sessions have none. */
-static void handle_clone(struct exchange *x)
+/* -1 when it was answered; the name is NULL when none is asked for. */
+static int read_clone_name(struct exchange *x, const json_t *body, const char **ret)
 {
-	AUTO_JSON *body = NULL;
-
-	if (reply_read_optional_json(x, &body) < 0)
-		return;
 	const json_t *name = json_object_get(body, "new_session_name");
+
 	if (body &&
 		(!json_is_object(body) || (name && !json_is_string(name) && !json_is_null(name)))) {
 		reply_field(x, "new_session_name", "must be a text");
-		return;
+		return -1;
 	}
+	*ret = json_string_value(name);
+	if (!*ret || session_name_is_valid(*ret))
+		return 0;
+	reply_field(x, "new_session_name",
+		"must be up to %u letters, digits, '_', '-' or '.', not begin with a dot, and be "
+		"no id",
+		SESSION_NAME_MAX);
+	return -1;
+}
+
+static void handle_clone(struct exchange *x)
+{
+	AUTO_JSON *body = NULL;
+	const char *name = NULL;
+
+	if (reply_read_optional_json(x, &body) < 0 || read_clone_name(x, body, &name) < 0)
+		return;
 	struct session *session = sessions_find(x);
 	if (!session)
 		return;
 	struct cloning *c = xnew(struct cloning);
 	c->x = x;
 	memcpy(c->from, session->row.id, sizeof(c->from));
-	session_clone(session, api_who(x), on_cloned, c);
+	session_clone(session, api_who(x), name, on_cloned, c);
 }
 
 const struct route routes_snapshots[] = {

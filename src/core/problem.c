@@ -37,6 +37,7 @@ static const struct {
 	{ "protocol_version_unsupported", 426 },
 	{ "idempotency_conflict", 409 },
 	{ "session_has_active_runs", 409 },
+	{ "session_name_taken", 409 },
 	{ "session_cancel_drain_timeout", 409 },
 	{ "approval_not_pending", 409 },
 	{ "workspace_lost", 410 },

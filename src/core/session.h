@@ -80,6 +80,15 @@ struct session *session_find_named(struct service *s, const char *name, const st
 void session_obtain(
 	struct service *s, const struct session_wish *wish, session_cb *done, void *ctx);
 
+/* Make one with a name that no live session of this user has, and none that is being made:
+ * otherwise session_name_taken. Who obtains the name meanwhile gets this one. */
+void session_create_named(
+	struct service *s, const struct session_wish *wish, session_cb *done, void *ctx);
+
+/* False, with that problem, when it would be refused now. */
+bool session_name_is_free(
+	struct service *s, const char *name, const struct identity *who, struct problem *problem);
+
 /* What users are shown as its id: its name, if it has one. */
 static inline const char *session_shown_id(const struct session *session)
 {
@@ -152,6 +161,6 @@ void session_restore(struct session *session, const char *snapshot_id, session_c
 typedef void snapshot_removed_cb(void *ctx, bool removed, struct problem *problem);
 void session_remove_snapshot(
 	struct session *session, const char *snapshot_id, snapshot_removed_cb *done, void *ctx);
-/* A new session with the same files and settings. */
-void session_clone(
-	struct session *session, const struct identity *who, session_cb *done, void *ctx);
+/* A new session with the same files and settings, and a name of its own; NULL for none. */
+void session_clone(struct session *session, const struct identity *who, const char *name,
+	session_cb *done, void *ctx);

@@ -144,7 +144,7 @@ static void copy_row(struct session *session, const struct session_wish *wish)
 	row_copy(&session_table, row, &wish->like->row);
 	session_set_text(&row->user_id, wish->who->user_id);
 	session_set_text(&row->state, "active");
-	session_set_text(&row->name, NULL);
+	session_set_text(&row->name, wish->name);
 	session->workspace_bytes = wish->like->workspace_bytes;
 	fill_times(session);
 }

@@ -156,6 +156,7 @@ struct cloning {
 	struct session *to;
 	int fd; /* the files, without a name */
 	struct identity who;
+	char *name; /* of the new one, or NULL */
 	session_cb *done;
 	void *ctx;
 };
@@ -167,6 +168,7 @@ static void end_cloning(struct cloning *c, struct problem *problem)
 		session_delete(TAKE(c->to), NULL, NULL);
 	c->done(c->ctx, c->to, problem);
 	problem_fini(problem);
+	free(c->name);
 	free(c);
 }
 
@@ -192,7 +194,7 @@ static void on_clone_read(void *ctx, int r, const char *text, uint64_t n_bytes)
 	struct cloning *c = ctx;
 	struct problem problem = { 0 };
 	struct session_wish wish = {
-		.who = &c->who, .source = c->from->row.source, .like = c->from
+		.who = &c->who, .source = c->from->row.source, .name = c->name, .like = c->from
 	};
 
 	(void)n_bytes;
@@ -201,7 +203,10 @@ static void on_clone_read(void *ctx, int r, const char *text, uint64_t n_bytes)
 		end_cloning(c, &problem);
 		return;
 	}
-	session_create(c->from->service, &wish, on_clone_made, c);
+	if (c->name)
+		session_create_named(c->from->service, &wish, on_clone_made, c);
+	else
+		session_create(c->from->service, &wish, on_clone_made, c);
 }
 
 int session_nameless_file(const struct service *s)
@@ -209,14 +214,23 @@ int session_nameless_file(const struct service *s)
 	return openat(s->data_fd, "tmp", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
 }
 
-void session_clone(struct session *session, const struct identity *who, session_cb *done, void *ctx)
+/* A name that is taken is said before anything is copied; it is looked at again after that. */
+static bool may_clone(const struct cloning *c, struct problem *problem)
+{
+	return session_is_quiet(c->from, problem) &&
+	       (!c->name || session_name_is_free(c->from->service, c->name, &c->who, problem));
+}
+
+void session_clone(struct session *session, const struct identity *who, const char *name,
+	session_cb *done, void *ctx)
 {
 	struct cloning *c = xnew(struct cloning);
 	struct problem problem = { 0 };
 	struct errand_plan plan = { .capture_max = session->workspace_bytes + (16u << 20) };
 
 	*c = (struct cloning){ .from = session, .fd = -1, .who = *who, .done = done, .ctx = ctx };
-	if (session_is_quiet(session, &problem)) {
+	c->name = name ? xstrdup(name) : NULL;
+	if (may_clone(c, &problem)) {
 		c->fd = session_nameless_file(session->service);
 		plan.capture_fd = c->fd < 0 ? -1 : fcntl(c->fd, F_DUPFD_CLOEXEC, 3);
 		if (plan.capture_fd < 0)

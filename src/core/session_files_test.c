@@ -261,12 +261,13 @@ TEST(a_session_may_be_deleted_while_its_snapshot_is_stored)
 
 /* --- clones --- */
 
-static void clone_until_filled(struct sample *m, struct session *session, struct sample_answer *a)
+static void clone_until_filled(
+	struct sample *m, struct session *session, const char *name, struct sample_answer *a)
 {
 	struct identity alice = sample_who("alice");
 
 	*a = (struct sample_answer){ 0 };
-	session_clone(session, &alice, sample_on_session, a);
+	session_clone(session, &alice, name, sample_on_session, a);
 	job_started(sample_job(0));
 	CHECK(sample_job(0)->captures);
 	job_writes(sample_job(0), CHANNEL_CAPTURE, "files");
@@ -284,7 +285,7 @@ TEST(a_clone_has_the_same_files_and_settings)
 	struct sample_answer a;
 	char buf[16] = "";
 
-	clone_until_filled(&m, session, &a);
+	clone_until_filled(&m, session, NULL, &a);
 	CHECK_EQ(read(sample_job(1)->ends[CHANNEL_FILES], buf, sizeof(buf)), 5);
 	CHECK_STR(buf, "files");
 	job_ends(sample_job(1), REASON_EXIT_CODE_0, 0);
@@ -296,6 +297,29 @@ TEST(a_clone_has_the_same_files_and_settings)
 	sample_remove(&m);
 }
 
+TEST(a_clone_has_a_name_that_no_other_has)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct session *session = sample_session(&m);
+	struct identity alice = sample_who("alice");
+	struct sample_answer a;
+	struct sample_answer again = { 0 };
+
+	clone_until_filled(&m, session, "copy", &a);
+	job_ends(sample_job(1), REASON_EXIT_CODE_0, 0);
+	SAMPLE_UNTIL(&m, a.n);
+	CHECK_STR(a.session->row.name, "copy");
+	CHECK(session_find_named(m.service, "copy", &alice) == a.session);
+	session_clone(session, &alice, "copy", sample_on_session, &again);
+	CHECK_EQ(again.n, 1);
+	CHECK_EQ(again.status, 409);
+	CHECK_STR(again.code, "session_name_taken");
+	CHECK_EQ(sample_host.n_jobs, 2);
+	sample_answer_fini(&again);
+	sample_remove(&m);
+}
+
 TEST(a_clone_that_can_not_be_filled_does_not_stay)
 {
 	SAMPLE(m);
@@ -303,7 +327,7 @@ TEST(a_clone_that_can_not_be_filled_does_not_stay)
 	struct session *session = sample_session(&m);
 	struct sample_answer a;
 
-	clone_until_filled(&m, session, &a);
+	clone_until_filled(&m, session, NULL, &a);
 	struct result result = job_result(sample_job(1), REASON_PROVISION_FAILED, -1);
 	result.error = ENOSPC;
 	job_ends_with(sample_job(1), &result);
@@ -410,7 +434,7 @@ TESTS(UNIT(an_upload_arrives_as_a_stream_of_files),
 	UNIT(a_snapshot_that_can_not_be_stored_removes_no_other),
 	UNIT(a_snapshot_may_be_too_large_and_a_session_too_busy),
 	UNIT(a_session_may_be_deleted_while_its_snapshot_is_stored),
-	UNIT(a_clone_has_the_same_files_and_settings),
+	UNIT(a_clone_has_the_same_files_and_settings), UNIT(a_clone_has_a_name_that_no_other_has),
 	UNIT(a_clone_that_can_not_be_filled_does_not_stay),
 	UNIT(a_repository_that_is_not_allowed_makes_no_session),
 	UNIT(a_repository_that_does_not_fit_makes_no_session),

@@ -48,10 +48,10 @@ struct session *session_find_named(struct service *s, const char *name, const st
 	return NULL;
 }
 
-static struct naming *find_naming(struct service *s, const struct session_wish *wish)
+static struct naming *find_naming(struct service *s, const char *name, const struct identity *who)
 {
 	for (struct naming *n = s->namings; n; n = n->next) {
-		if (streq(n->name, wish->name) && streq(n->user_id, wish->who->user_id))
+		if (streq(n->name, name) && streq(n->user_id, who->user_id))
 			return n;
 	}
 	return NULL;
@@ -93,6 +93,19 @@ static void wait_for(struct naming *n, session_cb *done, void *ctx)
 	*at = w;
 }
 
+static void make(struct service *s, const struct session_wish *wish, session_cb *done, void *ctx)
+{
+	struct naming *n = xnew(struct naming);
+
+	n->service = s;
+	n->user_id = xstrdup(wish->who->user_id);
+	n->name = xstrdup(wish->name);
+	n->next = s->namings;
+	s->namings = n;
+	wait_for(n, done, ctx);
+	session_create(s, wish, on_made, n);
+}
+
 void session_obtain(struct service *s, const struct session_wish *wish, session_cb *done, void *ctx)
 {
 	struct session *session = session_find_named(s, wish->name, wish->who);
@@ -102,17 +115,30 @@ void session_obtain(struct service *s, const struct session_wish *wish, session_
 		done(ctx, session, &problem);
 		return;
 	}
-	struct naming *n = find_naming(s, wish);
-	if (n) {
+	struct naming *n = find_naming(s, wish->name, wish->who);
+	if (n)
 		wait_for(n, done, ctx);
-		return;
-	}
-	n = xnew(struct naming);
-	n->service = s;
-	n->user_id = xstrdup(wish->who->user_id);
-	n->name = xstrdup(wish->name);
-	n->next = s->namings;
-	s->namings = n;
-	wait_for(n, done, ctx);
-	session_create(s, wish, on_made, n);
+	else
+		make(s, wish, done, ctx);
+}
+
+bool session_name_is_free(
+	struct service *s, const char *name, const struct identity *who, struct problem *problem)
+{
+	if (!session_find_named(s, name, who) && !find_naming(s, name, who))
+		return true;
+	(void)problem_set(problem, "session_name_taken", "another session has the name '%s'", name);
+	return false;
+}
+
+void session_create_named(
+	struct service *s, const struct session_wish *wish, session_cb *done, void *ctx)
+{
+	struct problem problem = { 0 };
+
+	if (session_name_is_free(s, wish->name, wish->who, &problem))
+		make(s, wish, done, ctx);
+	else
+		done(ctx, NULL, &problem);
+	problem_fini(&problem);
 }

@@ -100,6 +100,38 @@ TEST(when_it_can_not_be_made_everybody_hears_why)
 	sample_remove(&m);
 }
 
+/* Whoever comes second hears so, also while the first is being made. */
+TEST(a_name_is_given_to_one_only)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct identity alice = sample_who("alice");
+	struct identity bob = sample_who("bob");
+	struct sample_answer a = { 0 }, b = { 0 }, c = { 0 }, other = { 0 };
+	struct request request;
+
+	sample_parse("{\"base_image\":\"host\"}", REQUEST_SESSION, &request);
+	struct session_wish wish = {
+		.request = &request, .who = &alice, .source = "rest", .name = "mine"
+	};
+	session_create_named(m.service, &wish, sample_on_session, &a);
+	session_create_named(m.service, &wish, sample_on_session, &b);
+	CHECK_EQ(b.status, 409);
+	CHECK_STR(b.code, "session_name_taken");
+	wish.who = &bob;
+	session_create_named(m.service, &wish, sample_on_session, &other);
+	SAMPLE_UNTIL(&m, a.n && other.n);
+	CHECK(a.session && other.session && a.session != other.session);
+	wish.who = &alice;
+	session_create_named(m.service, &wish, sample_on_session, &c);
+	CHECK_EQ(c.status, 409);
+	CHECK_EQ(m.service->n_sessions, 2);
+	request_fini(&request);
+	sample_answer_fini(&b);
+	sample_answer_fini(&c);
+	sample_remove(&m);
+}
+
 struct look {
 	int n;
 	int64_t expires_sec;
@@ -172,5 +204,5 @@ TEST(one_in_use_does_not_expire)
 
 TESTS(UNIT(a_name_is_short_and_plain_and_no_id), UNIT(who_asks_while_it_is_made_gets_the_same_one),
 	UNIT(a_name_or_an_id_finds_only_what_is_ones_own),
-	UNIT(when_it_can_not_be_made_everybody_hears_why),
+	UNIT(when_it_can_not_be_made_everybody_hears_why), UNIT(a_name_is_given_to_one_only),
 	UNIT(its_name_is_stored_and_use_makes_it_last), UNIT(one_in_use_does_not_expire))

@@ -359,6 +359,23 @@ def test_a_clone_has_files_of_its_own(server):
     clone = answer.json()
     assert clone["cloned_from"] == session and clone["session_id"] != session
     assert clone["labels"] == {"a": "b"}
+    assert clone["name"] == "n"
     server.upload(clone["session_id"], ("f.txt", b"two"))
     assert server.run("cat", "f.txt", session_id=session)["stdout"] == "one"
     assert server.run("cat", "f.txt", session_id=clone["session_id"])["stdout"] == "two"
+
+
+def test_a_clone_has_the_name_it_is_given(server):
+    session = server.session()["id"]
+    path = f"/sessions/{session}/clone"
+    clone = server.post(path, json={"new_session_name": "copy.1"}).json()
+    assert server.get(f"/sessions/{clone['id']}").json()["name"] == "copy.1"
+    assert server.post(path, json={"new_session_name": None}).json()["name"] is None
+    assert server.post(path).json()["name"] is None
+    taken = server.post(path, json={"new_session_name": "copy.1"})
+    assert (taken.status_code, taken.json()["error"]["code"]) == (409, "session_name_taken")
+    for bad in ("", ".", "a/b", "a b", "x" * 65, session):
+        assert server.post(path, json={"new_session_name": bad}).status_code == 422, bad
+    server.delete(f"/sessions/{clone['id']}")
+    again = server.post(path, json={"new_session_name": "copy.1"})
+    assert (again.status_code, again.json()["name"]) == (200, "copy.1")
