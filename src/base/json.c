@@ -52,7 +52,7 @@ static const struct {
 	{ json_error_numeric_overflow, "the number is too large for 64 bits" },
 	{ json_error_null_character, "a NUL character (\\u0000) is not allowed in a text" },
 	{ json_error_null_byte_in_key, "a NUL character (\\u0000) is not allowed in a key" },
-	{ json_error_duplicate_key, "the key stands twice in one object" },
+	{ json_error_duplicate_key, "a duplicate key: it stands twice in one object" },
 	{ json_error_invalid_utf8, "the text is not valid UTF-8" },
 };
 

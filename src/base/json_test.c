@@ -67,7 +67,7 @@ TEST(what_is_wrong_is_said_and_where)
 		{ "{\"a\\u0000\":1}", "a\\u0000",
 			"line 1, column 10: a NUL character (\\u0000) is not allowed in a key" },
 		{ "{\"a\":{\"b\":1,\n\"b\":2}}", "a.b",
-			"line 2, column 3: the key stands twice in one object" },
+			"line 2, column 3: a duplicate key: it stands twice in one object" },
 		{ "{\"a\":\"x\xff\"}", "a", "line 1, column 7: the text is not valid UTF-8" },
 		{ "{\"a\":banan}", "a",
 			"line 1, column 10: this is no JSON: invalid token near 'banan'" },
