@@ -31,6 +31,7 @@ import tempfile
 import time
 
 import pytest
+from _pytest.runner import runtestprotocol
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
@@ -251,3 +252,35 @@ def belljar(program, as_user):
     if delegation:
         delegation.close()
     shutil.rmtree(home, ignore_errors=True)
+
+
+# --- a machine that stands still ---
+
+STOLEN_TICKS = 10  # of 10 ms, on all processors: a pause that a bound on time would take for ours
+TRIES = 3
+
+
+def stolen_ticks():
+    """For how long the machine below has had others run instead of this one."""
+    with open("/proc/stat", encoding="ascii") as stat:
+        return int(stat.readline().split()[8])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item, nextitem):
+    """A case that looks at a short time, and failed while the machine stood still, says nothing:
+    it is tried again, with the same bounds."""
+    if not item.get_closest_marker("alone"):
+        return None
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    for tries_left in reversed(range(TRIES)):
+        before = stolen_ticks()
+        item._initrequest()
+        reports = runtestprotocol(item, nextitem=nextitem, log=False)
+        was_paused = stolen_ticks() - before >= STOLEN_TICKS
+        if tries_left == 0 or not was_paused or not any(r.failed for r in reports):
+            break
+    for report in reports:
+        item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
