@@ -1,7 +1,6 @@
 #include "core/git.h"
 
 #include <errno.h>
-#include <git2.h>
 #include <netdb.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -9,161 +8,14 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/str.h"
-#include "core/git_files.h"
+#include "core/git_sample.h"
 #include "lib/git_host.h"
-#include "lib/scratch.h"
-#include "lib/test.h"
 
-static char https[] = "https", http[] = "http", file[] = "file", git_[] = "git",
-	    private[] = "private";
-static char *const local[] = { file, NULL };
+static char https[] = "https", http[] = "http", git_[] = "git", private[] = "private";
 static char *const near[] = { http, https, git_, private, NULL };
 static char *const far[] = { http, https, git_, NULL };
 
-/* For what ends for another reason; long, since some machines are emulated. */
-#define PATIENCE_SEC 300
-
-static const struct git_limits wide = {
-	.allow = local, .max_bytes = 1 << 20, .timeout_sec = PATIENCE_SEC
-};
-
-/* --- a repository to fetch --- */
-
-struct sample {
-	struct scratch scratch;
-	char url[128];
-	git_repository *repo;
-	char first[GIT_COMMIT_SIZE + 1]; /* commits */
-	char second[GIT_COMMIT_SIZE + 1];
-};
-
-static void must(int r)
-{
-	if (r < 0)
-		fail_msg("libgit2: %s", git_error_last()->message);
-}
-
-static void add_file(
-	git_repository *repo, git_treebuilder *tree, const char *name, const char *text, int mode)
-{
-	git_oid oid;
-
-	must(git_blob_create_from_buffer(&oid, repo, text, strlen(text)));
-	must(git_treebuilder_insert(NULL, tree, name, &oid, (git_filemode_t)mode));
-}
-
-/* Commit the tree to the branch; its id goes to `ret`. */
-static void commit_tree(git_repository *repo, const git_oid *tree_id, const char *branch, char *ret)
-{
-	git_signature *who = NULL;
-	git_tree *tree = NULL;
-	git_oid oid;
-
-	must(git_signature_new(&who, "a", "a@example.org", 1700000000, 0));
-	must(git_tree_lookup(&tree, repo, tree_id));
-	must(git_commit_create(&oid, repo, branch, who, who, NULL, "words", tree, 0, NULL));
-	git_tree_free(tree);
-	git_signature_free(who);
-	if (ret)
-		(void)git_oid_tostr(ret, GIT_COMMIT_SIZE + 1, &oid);
-}
-
-/* The same files once more, with a history. */
-static void commit_child(git_repository *repo, const char *parent, const char *branch, char *ret)
-{
-	git_signature *who = NULL;
-	git_commit *before = NULL;
-	git_tree *tree = NULL;
-	git_oid oid;
-
-	must(git_oid_fromstr(&oid, parent));
-	must(git_commit_lookup(&before, repo, &oid));
-	must(git_commit_tree(&tree, before));
-	must(git_signature_new(&who, "a", "a@example.org", 1700000001, 0));
-	must(git_commit_create_v(&oid, repo, branch, who, who, NULL, "more", tree, 1, before));
-	git_signature_free(who);
-	git_tree_free(tree);
-	git_commit_free(before);
-	(void)git_oid_tostr(ret, GIT_COMMIT_SIZE + 1, &oid);
-}
-
-static void make_first(struct sample *s)
-{
-	git_treebuilder *sub = NULL, *top = NULL;
-	git_oid oid;
-
-	must(git_treebuilder_new(&sub, s->repo, NULL));
-	add_file(s->repo, sub, "main.c", "int main;\n", 0100644);
-	add_file(s->repo, sub, "up", "../run.sh", 0120000);
-	add_file(s->repo, sub, "out", "../../etc/passwd", 0120000);
-	must(git_treebuilder_write(&oid, sub));
-	git_treebuilder_free(sub);
-	must(git_treebuilder_new(&top, s->repo, NULL));
-	must(git_treebuilder_insert(NULL, top, "src", &oid, GIT_FILEMODE_TREE));
-	add_file(s->repo, top, "run.sh", "#!/bin/sh\n", 0100755);
-	add_file(s->repo, top, "abs", "/etc/passwd", 0120000);
-	add_file(s->repo, top, "text", "one\ntwo\nthree\n", 0100644);
-	must(git_oid_fromstr(&oid, "1111111111111111111111111111111111111111"));
-	must(git_treebuilder_insert(NULL, top, "module", &oid, GIT_FILEMODE_COMMIT));
-	must(git_treebuilder_write(&oid, top));
-	git_treebuilder_free(top);
-	commit_tree(s->repo, &oid, "refs/heads/main", s->first);
-}
-
-static void make_second(struct sample *s)
-{
-	git_treebuilder *top = NULL;
-	git_object *commit = NULL;
-	git_signature *who = NULL;
-	git_oid oid;
-
-	must(git_treebuilder_new(&top, s->repo, NULL));
-	add_file(s->repo, top, "other", "other\n", 0100644);
-	must(git_treebuilder_write(&oid, top));
-	git_treebuilder_free(top);
-	commit_tree(s->repo, &oid, "refs/heads/topic/a", s->second);
-	must(git_revparse_single(&commit, s->repo, s->second));
-	must(git_signature_new(&who, "a", "a@example.org", 1700000000, 0));
-	must(git_tag_create(&oid, s->repo, "v1", commit, who, "words", 0));
-	git_signature_free(who);
-	git_object_free(commit);
-}
-
-static void sample_make(struct sample *s)
-{
-	git_repository_init_options o = GIT_REPOSITORY_INIT_OPTIONS_INIT;
-
-	(void)git_libgit2_init();
-	scratch_make(&s->scratch);
-	o.flags = GIT_REPOSITORY_INIT_BARE | GIT_REPOSITORY_INIT_MKDIR;
-	o.initial_head = "main";
-	(void)snprintf(s->url, sizeof(s->url), "file://%s", s->scratch.path);
-	must(git_repository_init_ext(&s->repo, s->scratch.path, &o));
-	make_first(s);
-	make_second(s);
-}
-
-static void sample_remove(struct sample *s)
-{
-	git_repository_free(s->repo);
-	scratch_remove(&s->scratch);
-	(void)git_libgit2_shutdown();
-}
-
-#define SAMPLE(name)                                                                               \
-	CLEANUP(sample_remove) struct sample name;                                                 \
-	sample_make(&name)
-
 /* --- what comes --- */
-
-static int fetch(const struct sample *s, const char *ref, const char *patch,
-	const struct scratch *into, char *commit, struct err *err)
-{
-	struct git_request q = { .url = s->url, .ref = ref, .depth = 1, .patch = patch };
-
-	q.patch_size = patch ? strlen(patch) : 0;
-	return git_fetch(&q, &wide, into->path, commit, err);
-}
 
 static size_t count_files(int dir_fd)
 {
@@ -280,132 +132,6 @@ TEST(refs_that_are_not_there_are_errors)
 			fail_msg("'%s' gave %d, %s", rows[i].ref, r, err.text);
 		CHECK_STR(commit, "same");
 	}
-}
-
-/* --- the patch --- */
-
-TEST(a_patch_is_applied)
-{
-	static const char patch[] = "diff --git a/text b/text\n"
-				    "--- a/text\n+++ b/text\n"
-				    "@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n"
-				    "diff --git a/new/file b/new/file\n"
-				    "new file mode 100755\n--- /dev/null\n+++ b/new/file\n"
-				    "@@ -0,0 +1 @@\n+fresh\n"
-				    "diff --git a/link b/link\n"
-				    "new file mode 120000\n--- /dev/null\n+++ b/link\n"
-				    "@@ -0,0 +1 @@\n+/etc/passwd\n\\ No newline at end of file\n";
-	SAMPLE(s);
-	SCRATCH(into);
-	char commit[GIT_COMMIT_SIZE + 1];
-	struct err err = { 0 };
-
-	if (fetch(&s, "main", patch, &into, commit, &err) < 0)
-		fail_msg("%s", err.text);
-	CHECK_STR(commit, s.first);
-	CHECK(scratch_holds(into.fd, "text", "one\n2\nthree\n"));
-	CHECK(scratch_holds(into.fd, "new/file", "fresh\n"));
-	CHECK(!scratch_has(into.fd, "link"));
-}
-
-/* As `diff -u` writes them, or somebody by hand. */
-TEST(a_patch_without_headers_of_git_is_applied)
-{
-	static const char patch[] = "Only in b: something\n"
-				    "--- a/text\t2023-11-14 22:13:20.000000000 +0000\n"
-				    "+++ b/text\t2023-11-14 22:13:21.000000000 +0000\n"
-				    "@@ -1,3 +1,4 @@\n one\n-two\n+2\n+++ x\n three\n"
-				    "--- /dev/null\n+++ b/new/file one\n"
-				    "@@ -0,0 +1 @@\n+fresh\n"
-				    "--- a/src/main.c\n+++ /dev/null\n"
-				    "@@ -1 +0,0 @@\n-int main;\n"
-				    "--- run.sh.orig\n+++ run.sh\n"
-				    "@@ -1 +1 @@\n-#!/bin/sh\n+#!/bin/bash\n";
-	SAMPLE(s);
-	SCRATCH(into);
-	char commit[GIT_COMMIT_SIZE + 1];
-	struct err err = { 0 };
-	struct stat st;
-
-	if (fetch(&s, "main", patch, &into, commit, &err) < 0)
-		fail_msg("%s", err.text);
-	CHECK(scratch_holds(into.fd, "text", "one\n2\n++ x\nthree\n"));
-	CHECK(scratch_holds(into.fd, "new/file one", "fresh\n"));
-	CHECK(!scratch_has(into.fd, "src/main.c"));
-	CHECK(scratch_holds(into.fd, "run.sh", "#!/bin/bash\n"));
-	CHECK_EQ(fstatat(into.fd, "run.sh", &st, 0), 0);
-	CHECK(st.st_mode & 0100);
-}
-
-/* Its mode does not stand in such a patch. */
-TEST(a_program_can_be_deleted_by_any_patch)
-{
-	static const char patch[] = "--- a/run.sh\n+++ /dev/null\n@@ -1 +0,0 @@\n-#!/bin/sh\n";
-	SAMPLE(s);
-	SCRATCH(into);
-	char commit[GIT_COMMIT_SIZE + 1];
-	struct err err = { 0 };
-
-	if (fetch(&s, "main", patch, &into, commit, &err) < 0)
-		fail_msg("%s", err.text);
-	CHECK(!scratch_has(into.fd, "run.sh"));
-	CHECK(scratch_has(into.fd, "text"));
-}
-
-TEST(a_bad_patch_is_an_error_that_says_where)
-{
-	static const char *const rows[][2] = {
-		{ "diff --git a/text b/text\n--- a/text\n+++ b/text\n"
-		  "@@ -1,3 +1,3 @@\n one\n-zwei\n+2\n three\n",
-			"file 'text', hunk 1" },
-		{ "diff --git a/gone b/gone\n--- a/gone\n+++ b/gone\n@@ -1 +1 @@\n-a\n+b\n",
-			"gone" },
-		{ "this is no patch", "the patch" },
-		{ "diff --git a/text b/text\n--- a/text\n+++ b/text\n@@ -1,3 +1,9 @@\n one\n",
-			"can not be read" },
-		{ "diff --git a/.git/x b/.git/x\nnew file mode 100644\n--- /dev/null\n"
-		  "+++ b/.git/x\n@@ -0,0 +1 @@\n+bad\n",
-			".git/x" },
-		{ "diff --git a/../x b/../x\nnew file mode 100644\n--- /dev/null\n"
-		  "+++ b/../x\n@@ -0,0 +1 @@\n+bad\n",
-			"../x" },
-		{ "--- a/text\n+++ b/text\n@@ -1,3 +1,3 @@\n one\n-zwei\n+2\n three\n",
-			"file 'text', hunk 1" },
-		{ "--- /dev/null\n+++ b/.git/x\n@@ -0,0 +1 @@\n+bad\n", ".git/x" },
-		{ "--- /dev/null\n+++ b/../x\n@@ -0,0 +1 @@\n+bad\n", "../x" },
-		{ "--- /dev/null\n+++ b/text\n@@ -0,0 +1 @@\n+bad\n", "text" },
-		{ "--- a/text\n+++ b/text\n@@ -1,3 +1,9 @@\n one\n", "line 5 is no line" },
-		{ "--- /dev/null\n+++ /dev/null\n@@ -1 +1 @@\n-a\n+b\n", "line 2 names no" },
-	};
-	SAMPLE(s);
-
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		SCRATCH(into);
-		char commit[GIT_COMMIT_SIZE + 1];
-		struct err err = { 0 };
-		int r = fetch(&s, NULL, rows[i][0], &into, commit, &err);
-
-		if (r != -EINVAL || !strstr(err.text, rows[i][1]))
-			fail_msg("row %zu gave %d, %s", i, r, err.text);
-	}
-}
-
-TEST(links_are_judged_by_where_they_lead)
-{
-	CHECK(git_files_link_stays("a", "b"));
-	CHECK(git_files_link_stays("a/b", "../c"));
-	CHECK(git_files_link_stays("a/b", ".."));
-	CHECK(git_files_link_stays("a/b/c", "../../d/e"));
-	CHECK(git_files_link_stays("a", "b..c"));
-	CHECK(git_files_link_stays("a", "."));
-	CHECK(!git_files_link_stays("a", ".."));
-	CHECK(!git_files_link_stays("a", "../b"));
-	CHECK(!git_files_link_stays("a/b", "../../c"));
-	CHECK(!git_files_link_stays("a", "/etc"));
-	CHECK(!git_files_link_stays("a", ""));
-	CHECK(!git_files_link_stays("a", "b/../../c"));
-	CHECK(!git_files_link_stays("a/b/c", "d/../e"));
-	CHECK(!git_files_link_stays("a/b/c", "./../e"));
 }
 
 /* --- limits --- */
@@ -643,11 +369,8 @@ TEST(a_redirect_to_another_host_is_not_followed)
 
 TESTS(UNIT(a_repository_comes_as_files), UNIT(a_repository_may_be_another_users),
 	UNIT(refs_of_all_kinds_are_found), UNIT(refs_that_are_not_there_are_errors),
-	UNIT(a_patch_is_applied), UNIT(a_patch_without_headers_of_git_is_applied),
-	UNIT(a_program_can_be_deleted_by_any_patch), UNIT(a_bad_patch_is_an_error_that_says_where),
-	UNIT(links_are_judged_by_where_they_lead), UNIT(bytes_are_limited), UNIT(bombs_are_defused),
-	UNIT(a_repository_comes_by_http), UNIT(a_part_of_the_history_is_enough),
-	UNIT(our_own_network_is_out_of_reach), UNIT(an_address_of_both_kinds_is_out_of_reach),
-	UNIT(schemes_must_be_allowed), UNIT(a_silent_host_is_given_up),
-	UNIT(an_endless_host_is_cut), UNIT(a_password_is_never_repeated),
-	UNIT(a_redirect_to_another_host_is_not_followed))
+	UNIT(bytes_are_limited), UNIT(bombs_are_defused), UNIT(a_repository_comes_by_http),
+	UNIT(a_part_of_the_history_is_enough), UNIT(our_own_network_is_out_of_reach),
+	UNIT(an_address_of_both_kinds_is_out_of_reach), UNIT(schemes_must_be_allowed),
+	UNIT(a_silent_host_is_given_up), UNIT(an_endless_host_is_cut),
+	UNIT(a_password_is_never_repeated), UNIT(a_redirect_to_another_host_is_not_followed))

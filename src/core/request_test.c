@@ -3,46 +3,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "core/policy.h"
-#include "core/problem.h"
+#include "core/request_sample.h"
 #include "core/settings.h"
-#include "lib/test.h"
-
-static void problem_finip(struct problem *p)
-{
-	problem_fini(p);
-}
-
-static void request_finip(struct request *r)
-{
-	request_fini(r);
-}
-
-#define PROBLEM(name) CLEANUP(problem_finip) struct problem name = { 0 }
-#define REQUEST(name) CLEANUP(request_finip) struct request name = { 0 }
-
-static int parse(const char *text, enum request_kind kind, struct request *r, struct problem *p)
-{
-	AUTO_JSON *json = NULL;
-	struct err err = { 0 };
-
-	if (json_read(text, strlen(text), &json, &err) < 0)
-		fail_msg("%s: %s", text, err.text);
-	return request_parse(json, kind, r, p);
-}
-
-/* A run with one more member. */
-static const char *run_with(const char *member)
-{
-	static char text[1024];
-
-	(void)snprintf(text, sizeof(text), "{\"base_image\":\"i\",\"command\":[\"x\"]%s%s}",
-		*member ? "," : "", member);
-	return text;
-}
 
 static char native[] = "native";
 static const struct settings defaults = {
@@ -488,130 +453,8 @@ TEST(the_body_parses_to_the_same)
 	CHECK_EQ(again.stdin_bps, 7);
 }
 
-TEST(inline_files_are_checked_by_index)
-{
-	static const char *const cases[] = {
-		"1",
-		"\"a\"",
-		"{}",
-		"{\"path\":\"a\"}",
-		"{\"content_b64\":\"\"}",
-		"{\"path\":1,\"content_b64\":\"\"}",
-		"{\"path\":\"a\",\"content_b64\":null}",
-		"{\"path\":\"\",\"content_b64\":\"\"}",
-		"{\"path\":\"/a\",\"content_b64\":\"\"}",
-		"{\"path\":\"a/../b\",\"content_b64\":\"\"}",
-		"{\"path\":\"..\",\"content_b64\":\"\"}",
-		"{\"path\":\"a//b\",\"content_b64\":\"\"}",
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		REQUEST(r);
-		PROBLEM(p);
-		char member[256];
-
-		(void)snprintf(member, sizeof(member),
-			"\"files\":[{\"path\":\"ok\",\"content_b64\":\"\"},%s]", cases[i]);
-		if (parse(run_with(member), REQUEST_RUN, &r, &p) != -1)
-			fail_msg("accepted: %s", cases[i]);
-		CHECK_STR(p.code, "invalid_inline_file");
-		CHECK_EQ(p.status, 422);
-		CHECK(str_after(p.message, "invalid inline file at index 1") != NULL);
-		CHECK_EQ(json_integer_value(json_object_get(p.details, "index")), 1);
-	}
-}
-
-TEST(inline_files_are_decoded)
-{
-	REQUEST(r);
-	PROBLEM(p);
-	struct upload_inline *files = NULL;
-	size_t n = 99;
-
-	CHECK_EQ(parse(run_with("\"files\":[{\"path\":\"d/a.py\",\"content_b64\":\"cHJpbnQoKQ==\"},"
-				"{\"path\":\"b\",\"content_b64\":\"\"},"
-				"{\"path\":\"c\",\"content_b64\":\"AAEC\"}]"),
-			 REQUEST_RUN, &r, &p),
-		0);
-	CHECK_EQ(request_decode_files(&r, 9, &files, &n, &p), -1);
-	CHECK_STR(p.code, "payload_too_large");
-	CHECK_EQ(p.status, 413);
-	CHECK_STR(p.message, "files[2].content_b64: the inline files are larger than their limit "
-			     "of 9 bytes together");
-	CHECK_STR(json_string_value(json_object_get(p.details, "field")), "files[2].content_b64");
-	CHECK_EQ(json_integer_value(json_object_get(p.details, "limit_bytes")), 9);
-	CHECK(files == NULL && n == 99);
-	CHECK_EQ(request_decode_files(&r, 10, &files, &n, &p), 0);
-	CHECK_EQ(n, 3);
-	CHECK_STR(files[0].path, "d/a.py");
-	CHECK_EQ(files[0].size, 7);
-	CHECK_MEM(files[0].data, "print()", 7);
-	CHECK_EQ(files[1].size, 0);
-	CHECK_EQ(files[2].size, 3);
-	CHECK_MEM(files[2].data, "\0\1\2", 3);
-	request_free_files(files, n);
-}
-
-TEST(binary_files_are_told_from_text)
-{
-	PROBLEM(p);
-	const struct upload_inline files[] = {
-		{ "a", "text", 4 },
-		{ "b", "", 0 },
-		{ "c",
-			"\x7f"
-			"ELF",
-			4 },
-		{ "d", "a\0b", 3 },
-	};
-
-	CHECK_EQ(request_check_binaries(files, 2, &p), 0);
-	CHECK_EQ(request_check_binaries(files, 4, &p), -1);
-	CHECK_STR(p.code, "invalid_inline_file");
-	CHECK_EQ(p.status, 422);
-	CHECK_EQ(json_integer_value(json_object_get(p.details, "index")), 2);
-	CHECK_EQ(request_check_binaries(files + 3, 1, &p), -1);
-}
-
-TEST(what_is_not_base64_is_refused)
-{
-	static const char *const cases[] = { "a", "====", "AA=", "A===", "AAA*", "AA==AAAA",
-		"AAAA\\n", "AB==" };
-
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		REQUEST(r);
-		PROBLEM(p);
-		struct upload_inline *files = NULL;
-		size_t n = 0;
-		char member[128];
-
-		(void)snprintf(member, sizeof(member),
-			"\"files\":[{\"path\":\"a\",\"content_b64\":\"%s\"}]", cases[i]);
-		CHECK_EQ(parse(run_with(member), REQUEST_RUN, &r, &p), 0);
-		CHECK_EQ(request_decode_files(&r, 100, &files, &n, &p), -1);
-		CHECK_STR(p.code, "invalid_inline_file");
-		CHECK(files == NULL);
-	}
-}
-
-TEST(without_files_there_are_none)
-{
-	REQUEST(r);
-	PROBLEM(p);
-	struct upload_inline *files = NULL;
-	size_t n = 99;
-
-	CHECK_EQ(parse(run_with(""), REQUEST_RUN, &r, &p), 0);
-	CHECK_EQ(request_decode_files(&r, 0, &files, &n, &p), 0);
-	CHECK_EQ(n, 0);
-	request_free_files(files, n);
-}
-
 TESTS(UNIT(a_whole_run), UNIT(a_session), UNIT(wrong_types_and_ranges), UNIT(wrong_sessions),
 	UNIT(a_run_needs_a_command_and_one_place_to_run), UNIT(what_can_grow_has_a_limit),
 	UNIT(a_problem_can_be_sent_back), UNIT(little_is_not_nothing),
 	UNIT(unknown_fields_and_nulls_are_ignored), UNIT(omitted_and_default_mean_the_same),
-	UNIT(anything_else_does_not), UNIT(the_body_parses_to_the_same),
-	UNIT(inline_files_are_checked_by_index), UNIT(inline_files_are_decoded),
-	UNIT(binary_files_are_told_from_text), UNIT(what_is_not_base64_is_refused),
-	UNIT(without_files_there_are_none))
+	UNIT(anything_else_does_not), UNIT(the_body_parses_to_the_same))
