@@ -13,6 +13,21 @@ const char *str_after(const char *text, const char *prefix)
 	return strncmp(text, prefix, n) == 0 ? text + n : NULL;
 }
 
+bool str_has_word(const char *list, const char *word)
+{
+	static const char dividers[] = ", \n";
+	size_t n = strlen(word);
+
+	for (const char *p = list; *p; p += strspn(p, dividers)) {
+		size_t len = strcspn(p, dividers);
+
+		if (len == n && strncmp(p, word, n) == 0)
+			return true;
+		p += len;
+	}
+	return false;
+}
+
 /* Digits into `*value`; returns the first character behind them, or NULL when
  * there are none or the value passes `max`. */
 static const char *scan_digits(const char *p, uint64_t max, uint64_t *value)

@@ -28,6 +28,9 @@ int str_parse_duration(const char *text, uint64_t *ret_ms);
 /* A decimal fraction in thousandths, "1.5" -> 1500. 0, -EINVAL or -ERANGE. */
 int str_parse_milli(const char *text, uint64_t *ret);
 
+/* Is `word` one of the words of `list`, which commas, blanks or newlines divide? */
+bool str_has_word(const char *list, const char *word);
+
 /* Which of the `n` words is nearest to `word`, or NULL when none is near enough
  * to be a slip of the finger (more than a third of its letters differ). */
 const char *str_nearest(const char *word, const char *const *words, size_t n);

@@ -81,6 +81,17 @@ TEST(the_nearest_word_is_a_slip_away_or_none)
 	CHECK(str_nearest("", words, 3) == NULL);
 }
 
+TEST(words_of_a_list_are_matched_whole)
+{
+	CHECK(str_has_word("rw,memory", "memory"));
+	CHECK(str_has_word("cpu,cpuacct", "cpu"));
+	CHECK(str_has_word("cpuset cpu\n", "cpu"));
+	CHECK(str_has_word("numpy\npandas", "pandas"));
+	CHECK(!str_has_word("rw,cpuacct", "cpu"));
+	CHECK(!str_has_word("", "cpu"));
+	CHECK(!str_has_word(",, ", "cpu"));
+}
+
 TEST(hex_is_lower_case_and_exact)
 {
 	CHECK(str_is_hex("00ff", 4));
@@ -96,4 +107,5 @@ TEST(hex_is_lower_case_and_exact)
 TESTS(UNIT(bytes_take_units_of_1024), UNIT(bad_numbers_are_refused_and_leave_the_output_alone),
 	UNIT(numbers_that_overflow_are_out_of_range),
 	UNIT(durations_are_milliseconds_and_bare_numbers_seconds),
-	UNIT(the_nearest_word_is_a_slip_away_or_none), UNIT(hex_is_lower_case_and_exact))
+	UNIT(the_nearest_word_is_a_slip_away_or_none), UNIT(words_of_a_list_are_matched_whole),
+	UNIT(hex_is_lower_case_and_exact))

@@ -71,8 +71,7 @@ static const struct mountinfo *find_mount(const struct host *host, const char *c
 
 		if (is_v2(m) && !unified)
 			unified = m;
-		if (controller && streq(m->type, "cgroup") &&
-			mountinfo_has_word(m->super, controller))
+		if (controller && streq(m->type, "cgroup") && str_has_word(m->super, controller))
 			return m;
 	}
 	return unified;
@@ -124,11 +123,7 @@ static bool file_has_word(const char *dir, const char *file, const char *word)
 		return false;
 	if (fd_read_text(AT_FDCWD, path, text, sizeof(text)) < 0)
 		return false;
-	for (char *p = text; *p; p++) {
-		if (*p == ' ')
-			*p = ',';
-	}
-	return mountinfo_has_word(text, word);
+	return str_has_word(text, word);
 }
 
 /* In the new group at `path`: write the limit, and let a child enter. */
@@ -224,7 +219,7 @@ static int search(const struct host *host, const struct mountinfo *m, const stru
 
 static const char *choose_fix(const struct mountinfo *m, int code)
 {
-	if (code == -EROFS || mountinfo_has_word(m->options, "ro"))
+	if (code == -EROFS || str_has_word(m->options, "ro"))
 		return fix_read_only;
 	if (code == -ENOENT || code == -EOPNOTSUPP)
 		return is_v2(m) && geteuid() != 0 ? fix_delegate : fix_absent;

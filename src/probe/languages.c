@@ -19,23 +19,11 @@ static void add_name(char *list, size_t size, const char *name)
 	append(list, size, list[0] ? ", " : "", name);
 }
 
-static bool has_word(const char *list, const char *word)
-{
-	size_t size = strlen(word);
-
-	for (list = strchr(list, ' '); list; list = strchr(list, ' ')) {
-		list++;
-		if (strcspn(list, " ") == size && strncmp(list, word, size) == 0)
-			return true;
-	}
-	return false;
-}
-
 /* What a language that is not here needs; some of it may be there. */
 static void add_packages(char *fix, size_t size, const struct lang *l)
 {
 	for (const struct lang_need *need = l->needs; need->name; need++) {
-		if (!has_word(fix, need->package))
+		if (!str_has_word(fix, need->package))
 			append(fix, size, " ", need->package);
 	}
 }

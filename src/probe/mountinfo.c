@@ -85,20 +85,6 @@ int mountinfo_parse_line(char *line, struct mountinfo *ret)
 	return 0;
 }
 
-bool mountinfo_has_word(const char *list, const char *word)
-{
-	size_t n = strlen(word);
-
-	for (const char *p = list; *p; p += strspn(p, ",")) {
-		size_t len = strcspn(p, ",");
-
-		if (len == n && strncmp(p, word, n) == 0)
-			return true;
-		p += len;
-	}
-	return false;
-}
-
 int mountinfo_parse(char *text, struct mountinfo_table *ret)
 {
 	struct mountinfo_table t = { .text = text };
@@ -163,7 +149,7 @@ static bool is_line_about(const char *line, const char *controller, const char *
 	*ret_path = second + 1;
 	if (!controller)
 		return n == 0 && str_after(line, "0:");
-	return mountinfo_has_word(names, controller);
+	return str_has_word(names, controller);
 }
 
 int mountinfo_find_cgroup(const char *text, const char *controller, char *buf, size_t size)

@@ -21,9 +21,6 @@ struct mountinfo {
  * for a line of another form, which may then be changed in part. */
 int mountinfo_parse_line(char *line, struct mountinfo *ret);
 
-/* Is `word` one of the comma-separated words of `list`? */
-bool mountinfo_has_word(const char *list, const char *word);
-
 /* Every mount of this process. */
 struct mountinfo_table {
 	char *text;

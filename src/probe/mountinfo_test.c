@@ -58,15 +58,6 @@ TEST(lines_of_another_form_are_refused)
 		CHECK_EQ(parse_line(bad[i], buf, sizeof(buf), &m), -EINVAL);
 }
 
-TEST(words_of_a_list_are_matched_whole)
-{
-	CHECK(mountinfo_has_word("rw,memory", "memory"));
-	CHECK(mountinfo_has_word("cpu,cpuacct", "cpu"));
-	CHECK(!mountinfo_has_word("rw,cpuacct", "cpu"));
-	CHECK(!mountinfo_has_word("", "cpu"));
-	CHECK(!mountinfo_has_word(",,", "cpu"));
-}
-
 TEST(a_table_skips_what_it_can_not_read)
 {
 	struct mountinfo_table t = { 0 };
@@ -140,7 +131,7 @@ TEST(a_group_is_below_its_mount_or_the_mount_itself)
 }
 
 TESTS(UNIT(a_line_has_its_columns_wherever_the_hyphen_is), UNIT(escaped_names_are_undone),
-	UNIT(lines_of_another_form_are_refused), UNIT(words_of_a_list_are_matched_whole),
-	UNIT(a_table_skips_what_it_can_not_read), UNIT(the_table_of_this_process_has_a_root),
+	UNIT(lines_of_another_form_are_refused), UNIT(a_table_skips_what_it_can_not_read),
+	UNIT(the_table_of_this_process_has_a_root),
 	UNIT(our_group_is_found_in_each_kind_of_hierarchy),
 	UNIT(a_group_is_below_its_mount_or_the_mount_itself))

@@ -20,24 +20,13 @@ const char science_script[] =
 	"import importlib.util as u, sys; "
 	"print(*[m for m in sys.argv[1:] if not getattr(u.find_spec(m), 'origin', None)])";
 
-static bool has_word(const char *text, const char *word)
-{
-	size_t n = strlen(word);
-
-	for (const char *p = text; (p = strstr(p, word)); p += n) {
-		if ((p == text || strchr(" \n", p[-1])) && (p[n] == '\0' || strchr(" \n", p[n])))
-			return true;
-	}
-	return false;
-}
-
 bool science_format_fix(const char *missing, char *buf, size_t size)
 {
 	size_t used = (size_t)snprintf(buf, size, "sudo apt install");
 	bool any = false;
 
 	for (size_t i = 0; i < ARRAY_SIZE(modules) && used < size; i++) {
-		if (!has_word(missing, modules[i]))
+		if (!str_has_word(missing, modules[i]))
 			continue;
 		any = true;
 		used += (size_t)snprintf(buf + used, size - used, " python3-%s", modules[i]);
