@@ -135,3 +135,11 @@ char *json_canonical(const json_t *json)
 {
 	return json_write(json, JSON_WRITE_SORTED, 0, NULL);
 }
+
+void json_set_missing(json_t *object, const char *name, json_t *value)
+{
+	if (json_object_get(object, name) || !value || json_is_null(value))
+		json_decref(value);
+	else
+		(void)json_object_set_new(object, name, value);
+}

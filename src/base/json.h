@@ -24,6 +24,9 @@ int json_read_field(const char *text, size_t size, json_t **ret, char ret_field[
 /* The canonical form: keys sorted, no blanks. The caller frees it; aborts without memory. */
 char *json_canonical(const json_t *json);
 
+/* Set `name`, unless the object has it or `value` is NULL or null. Takes over `value`. */
+void json_set_missing(json_t *object, const char *name, json_t *value);
+
 /* A text, or null for NULL. */
 static inline json_t *json_text_or_null(const char *text)
 {

@@ -150,7 +150,19 @@ TEST(brackets_in_strings_do_not_count)
 		0);
 }
 
+TEST(only_what_is_missing_is_set)
+{
+	AUTO_JSON *json = json_pack("{s:i}", "here", 1);
+
+	json_set_missing(json, "here", json_integer(2));
+	json_set_missing(json, "new", json_integer(3));
+	json_set_missing(json, "null", json_null());
+	json_set_missing(json, "none", NULL);
+	AUTO_FREE char *text = json_canonical(json);
+	CHECK_STR(text, "{\"here\":1,\"new\":3}");
+}
+
 TESTS(UNIT(equal_values_have_one_canonical_text), UNIT(what_is_bad_is_refused_with_a_place),
 	UNIT(what_is_wrong_is_said_and_where), UNIT(what_is_nested_too_deeply_has_a_field),
 	UNIT(nesting_has_an_end), UNIT(the_number_of_values_has_an_end),
-	UNIT(brackets_in_strings_do_not_count))
+	UNIT(brackets_in_strings_do_not_count), UNIT(only_what_is_missing_is_set))

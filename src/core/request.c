@@ -553,24 +553,18 @@ int request_decide(const struct request *r, const struct settings *c, struct pol
 	return result;
 }
 
-static void fill(json_t *body, const char *name, json_t *value)
-{
-	if (json_object_get(body, name))
-		json_decref(value);
-	else
-		(void)json_object_set_new(body, name, value);
-}
-
 /* What the settings say where a request does not; in a session that is the session's to say. */
 static void fill_from_settings(json_t *body, enum request_kind kind, const struct settings *c)
 {
 	if (json_object_get(body, "session_id"))
 		return;
-	fill(body, "runtime", json_string(c->default_runtime));
+	json_set_missing(body, "runtime", json_string(c->default_runtime));
 	if (!json_object_get(body, "timeout_ms"))
-		fill(body, "timeout_sec", json_integer((json_int_t)c->exec_timeout_sec));
+		json_set_missing(
+			body, "timeout_sec", json_integer((json_int_t)c->exec_timeout_sec));
 	if (kind == REQUEST_RUN)
-		fill(body, "startup_timeout_sec", json_integer((json_int_t)c->startup_timeout_sec));
+		json_set_missing(body, "startup_timeout_sec",
+			json_integer((json_int_t)c->startup_timeout_sec));
 }
 
 void request_fingerprint(
@@ -582,7 +576,8 @@ void request_fingerprint(
 		const struct field *f = &fields[i];
 
 		if ((f->kinds & (1u << kind)) && f->standard)
-			fill(whole, f->name, json_loads(f->standard, JSON_DECODE_ANY, NULL));
+			json_set_missing(
+				whole, f->name, json_loads(f->standard, JSON_DECODE_ANY, NULL));
 	}
 	fill_from_settings(whole, kind, c);
 	AUTO_FREE char *text = json_canonical(whole);

@@ -37,14 +37,6 @@ static void refuse_with(struct creation *c, const char *code, const char *text)
 }
 
 /* Fields that were not sent are those of the session. */
-static void inherit_field(json_t *body, const char *name, json_t *value)
-{
-	if (json_object_get(body, name) || !value || json_is_null(value))
-		json_decref(value);
-	else
-		(void)json_object_set_new(body, name, value);
-}
-
 static int inherit(const struct session *session, struct request *request, struct problem *problem)
 {
 	const struct session_row *row = &session->row;
@@ -55,21 +47,21 @@ static int inherit(const struct session *session, struct request *request, struc
 		return problem_set(problem, "session_base_image_required",
 			"the session has no base_image, so nothing can run in it");
 	(void)json_object_update(resources, json_object_get(body, "resources"));
-	inherit_field(resources, "cpu", json_real(row->cpu_limit));
-	inherit_field(resources, "memory_mb", json_integer(row->memory_mb));
+	json_set_missing(resources, "cpu", json_real(row->cpu_limit));
+	json_set_missing(resources, "memory_mb", json_integer(row->memory_mb));
 	(void)json_object_set(body, "resources", resources);
-	inherit_field(body, "runtime", json_string(row->runtime));
-	inherit_field(body, "network_policy", json_string(row->network_policy));
-	inherit_field(body, "trust_level", json_string(row->trust_level));
+	json_set_missing(body, "runtime", json_string(row->runtime));
+	json_set_missing(body, "network_policy", json_string(row->network_policy));
+	json_set_missing(body, "trust_level", json_string(row->trust_level));
 	if (!json_object_get(body, "timeout_ms"))
-		inherit_field(body, "timeout_sec", json_integer(row->timeout_sec));
-	inherit_field(body, "env", row->env ? json_loads(row->env, 0, NULL) : NULL);
-	inherit_field(body, "persona_id", row->persona_id ? json_string(row->persona_id) : NULL);
-	inherit_field(
+		json_set_missing(body, "timeout_sec", json_integer(row->timeout_sec));
+	json_set_missing(body, "env", row->env ? json_loads(row->env, 0, NULL) : NULL);
+	json_set_missing(body, "persona_id", row->persona_id ? json_string(row->persona_id) : NULL);
+	json_set_missing(
 		body, "workspace_id", row->workspace_id ? json_string(row->workspace_id) : NULL);
-	inherit_field(body, "workspace_group_id",
+	json_set_missing(body, "workspace_group_id",
 		row->workspace_group_id ? json_string(row->workspace_group_id) : NULL);
-	inherit_field(body, "scope_snapshot_id",
+	json_set_missing(body, "scope_snapshot_id",
 		row->scope_snapshot_id ? json_string(row->scope_snapshot_id) : NULL);
 	struct request whole;
 	if (request_parse(body, REQUEST_RUN, &whole, problem) < 0)
