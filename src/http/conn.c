@@ -12,6 +12,8 @@
 #include "base/str.h"
 #include "http/http_private.h"
 
+#define TOO_LARGE_SIZE 80
+
 static const struct head_fault no_chunk = { 400, "bad_request", "the chunked body is malformed" };
 static const struct head_fault no_room = { 507, "insufficient_storage",
 	"there is no room for the body" };
@@ -95,23 +97,24 @@ static uint64_t max_body_of(const struct exchange *x)
 }
 
 /* Who is told the limit can keep it. */
-static void fail_too_large(struct exchange *x)
+/* The body is, or turns out to be, larger than its path allows; `buf` has the text. */
+static struct head_fault too_large(const struct exchange *x, char buf[TOO_LARGE_SIZE])
 {
-	char text[80];
-	const struct head_fault fault = { 413, "payload_too_large", text };
-
-	(void)snprintf(text, sizeof(text), "the body is larger than this path allows: %llu bytes",
+	(void)snprintf(buf, TOO_LARGE_SIZE, "the body is larger than this path allows: %llu bytes",
 		(unsigned long long)x->body.max);
-	exchange_fail(x, &fault);
+	return (struct head_fault){ 413, "payload_too_large", buf };
 }
 
 static int open_body(struct exchange *x)
 {
+	char text[TOO_LARGE_SIZE];
 	struct err err = { 0 };
 
 	body_init(&x->body, x->route->body, max_body_of(x));
 	if (x->head.length > x->body.max) {
-		fail_too_large(x);
+		const struct head_fault fault = too_large(x, text);
+
+		exchange_fail(x, &fault);
 		return -EFBIG;
 	}
 	int r = body_open(&x->body, x->server->options.spool_dir, &err);
@@ -167,15 +170,6 @@ static size_t refuse(struct conn *c, size_t size, const struct head_fault *fault
 		c->x = exchange_new(c, NULL, 0, &none);
 	enter(c, CONN_BUSY);
 	fail(c, fault);
-	return size;
-}
-
-/* A body that turns out to be too large while it comes. */
-static size_t refuse_rest(struct conn *c, size_t size)
-{
-	enter(c, CONN_BUSY);
-	c->x->keeps_alive = false;
-	fail_too_large(c->x);
 	return size;
 }
 
@@ -238,8 +232,12 @@ static size_t take_body(struct conn *c, const char *data, size_t size)
 		return refuse(c, size, &no_chunk);
 	c->since_ms = uv_now(c->server->tick.loop);
 	int r = body_add(&c->x->body, piece, n_piece);
-	if (r < 0)
-		return r == -EFBIG ? refuse_rest(c, size) : refuse(c, size, &no_room);
+	if (r < 0) {
+		char text[TOO_LARGE_SIZE];
+		const struct head_fault fault = r == -EFBIG ? too_large(c->x, text) : no_room;
+
+		return refuse(c, size, &fault);
+	}
 	if (is_body_over(c))
 		dispatch(c->x);
 	return (size_t)n;
