@@ -148,9 +148,9 @@ struct settings {
 	uint64_t gc_interval_sec; /* SANDBOX_GC_INTERVAL_SEC 900 */
 	uint64_t min_free_mb;     /* SANDBOX_MIN_FREE_MB 256 */
 	uint64_t run_retention_hours; /* SANDBOX_RUN_RETENTION_HOURS 720: rows of ended runs */
-	char **git_allow; /* SANDBOX_GIT_ALLOW: schemes, https by default; "file" must be named */
-	uint64_t git_max_mb;      /* SANDBOX_GIT_MAX_MB 256 */
-	uint64_t git_timeout_sec; /* SANDBOX_GIT_TIMEOUT_SEC 60 */
+	char **git_allow;             /* SANDBOX_GIT_ALLOW: see docs/config.md; https by default */
+	uint64_t git_max_mb;          /* SANDBOX_GIT_MAX_MB 256 */
+	uint64_t git_timeout_sec;     /* SANDBOX_GIT_TIMEOUT_SEC 60 */
 	uint64_t drain_sec; /* SANDBOX_DRAIN_TIMEOUT_SEC 10: how long SIGTERM waits for runs */
 };
 

@@ -93,13 +93,11 @@ int setting_check_facet(const char *text, struct err *err)
 
 int setting_check_scheme(const char *text, struct err *err)
 {
-	static const char *const schemes[] = { "https", "http", "ssh", "git", "file" };
-
-	for (size_t i = 0; i < ARRAY_SIZE(schemes); i++) {
-		if (streq(schemes[i], text))
-			return 0;
-	}
-	return err_set(err, -EINVAL, "schemes are https, http, ssh, git and file");
+	if (str_has_word("https,http,git,file,private", text))
+		return 0;
+	return err_set(err, -EINVAL,
+		"schemes are https, http, git and file, and private for hosts "
+		"of private networks");
 }
 
 int setting_check_imports(const char *text, struct err *err)

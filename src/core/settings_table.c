@@ -303,7 +303,8 @@ const struct setting_row setting_rows[] = {
 		"720", 1, 876000, .help = "Hours that ended runs are remembered." },
 	{ GROUP_STORE, "SANDBOX_GIT_ALLOW", SETTING_LIST, AT(git_allow), "https",
 		.check = setting_check_scheme,
-		.help = "Schemes a repository may be cloned by: https, http, ssh, git, file." },
+		.help = "Schemes a repository may be cloned by: https, http, git, file; with private among "
+			"them also from hosts of private networks and this one." },
 	{ GROUP_STORE, "SANDBOX_GIT_MAX_MB", SETTING_MB, AT(git_max_mb), "256", 1, MB_MAX,
 		.help = "Size of a clone." },
 	{ GROUP_STORE, "SANDBOX_GIT_TIMEOUT_SEC", SETTING_NUMBER, AT(git_timeout_sec), "60", 1,

@@ -1,7 +1,9 @@
 """Sessions that begin with a repository: cloned on the server, perhaps patched."""
 import os
 import shutil
+import socket
 import subprocess
+import time
 
 import pytest
 
@@ -140,6 +142,40 @@ def told(server):
     """All that the server wrote anywhere: its log, and every file of its state."""
     files = (path for path in server.root.rglob("*") if path.is_file())
     return server.log().encode() + b"".join(path.read_bytes() for path in files)
+
+
+@pytest.fixture
+def daemon(repository):
+    """The repository's URL at a server of git on this host."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    process = subprocess.Popen(
+        ["git", "daemon", "--listen=127.0.0.1", f"--port={port}", "--export-all", "--reuseaddr",
+         f"--base-path={repository.path.parent}", str(repository.path.parent)],
+        env={**os.environ, **WHO, "GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory",
+             "GIT_CONFIG_VALUE_0": "*"}, stderr=subprocess.DEVNULL)
+    while process.poll() is None and not is_open(port):
+        time.sleep(0.01)
+    yield f"git://127.0.0.1:{port}/{repository.path.name}"
+    process.terminate()
+    process.wait()
+
+
+def is_open(port):
+    with socket.socket() as s:
+        return s.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_hosts_of_this_network_are_cloned_from_only_if_allowed(make_server, daemon):
+    public = make_server(SANDBOX_GIT_ALLOW="git")
+    refused = clone(public, daemon)
+    assert refused.status_code == 422, refused.text
+    assert "not public" in refused.json()["error"]["message"]
+    public.stop()
+    near = make_server(SANDBOX_GIT_ALLOW="git,private")
+    assert files_of(near, clone(near, daemon)) == {"a.txt": "v2", "gone.txt": "bye"}
+    assert clone(near, "private://127.0.0.1/r").status_code == 422
 
 
 # Nobody answers at these; git_test.c has a host that does.
