@@ -6,6 +6,7 @@ import os
 import subprocess
 import time
 
+import load
 import serve
 
 CODE = "print(1)"
@@ -116,7 +117,7 @@ def measure(program, scratch, rounds):
     finally:
         server.stop()
         server.end_keeper()
-    return {name: serve.percentiles(row) for name, row in times.items()}
+    return {name: load.percentiles(row) for name, row in times.items()}
 
 
 def goals(m):

@@ -1,6 +1,4 @@
-"""What the run service costs: measured through its sockets, by a client that does as little
-as possible. Used by bench/run.
-"""
+"""What the run service costs, measured through its sockets. Used by bench/run."""
 import base64
 import json
 import os
@@ -9,10 +7,10 @@ import re
 import signal
 import socket
 import sqlite3
-import statistics
 import subprocess
-import threading
 import time
+
+import load
 
 KEY = "bench-key-0123456789abcdef"
 TRUE = {"base_image": "host", "command": ["/bin/true"]}
@@ -132,62 +130,21 @@ class Stream(WebSocket):
                          f"X-API-KEY: {KEY}\r\n")
 
 
-def percentiles(times):
-    times = sorted(times)
-    return {"p50": statistics.median(times), "p99": times[int(len(times) * 0.99)],
-            "min": times[0]}
+def run_work(port, argv=TRUE["command"]):
+    """A run that is waited for."""
+    return load.post(port, "/api/v1/sandbox/runs?wait=30", {"X-API-KEY": KEY},
+                     {"base_image": "host", "command": list(argv)})
+
+
+def bwrap_work():
+    return load.spawn(
+        "bwrap", "--unshare-all", "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin",
+        "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64", "--proc", "/proc",
+        "--dev", "/dev", "--tmpfs", "/tmp", "--die-with-parent", "/bin/true")
 
 
 def time_runs(port, rounds):
-    client = Client(port)
-    body = json.dumps(TRUE).encode()
-    times = []
-    for _ in range(rounds):
-        begin = time.perf_counter()
-        client.call("POST", "/runs?wait=5", body)
-        times.append((time.perf_counter() - begin) * 1000)
-    return percentiles(times)
-
-
-def rate(work, clients, seconds):
-    """How often `work` (made once per client) is done in all, per second."""
-    counts, stop = [0] * clients, time.perf_counter() + seconds
-
-    def loop(index, once):
-        while time.perf_counter() < stop:
-            once()
-            counts[index] += 1
-
-    threads = [threading.Thread(target=loop, args=(i, work())) for i in range(clients)]
-    begin = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return sum(counts) / (time.perf_counter() - begin)
-
-
-def rates_in_turns(works, clients, seconds, turns=4):
-    """The median rate of each of `works`: one after the other, again and again, since the
-    machine is not as fast at every moment."""
-    seen = [[rate(work, clients, seconds / turns) for work in works] for _ in range(turns)]
-    return [statistics.median(row) for row in zip(*seen)]
-
-
-def run_client(port):
-    client, body = Client(port), json.dumps(TRUE).encode()
-    return lambda: client.call("POST", "/runs?wait=30", body)
-
-
-def bwrap_client():
-    argv = ["bwrap", "--unshare-all", "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin",
-            "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64", "--proc", "/proc",
-            "--dev", "/dev", "--tmpfs", "/tmp", "--die-with-parent", "/bin/true"]
-
-    def once():
-        pid = os.posix_spawnp("bwrap", argv, os.environ)
-        assert os.waitpid(pid, 0)[1] == 0
-    return once
+    return load.time_in_turns({"true": run_work(port)}, rounds)["true"]
 
 
 def start_run(port, code, **more):
@@ -225,7 +182,7 @@ def time_first_byte(port, rounds):
         if message["type"] == "stdout":
             times += [(now - int(line)) / 1e6 for line in message["data"].split()]
         elif message.get("event") == "end":
-            return percentiles(times)
+            return load.percentiles(times)
 
 
 def time_upload(port):
@@ -267,9 +224,8 @@ def measure(program, scratch, rounds, seconds=6):
         result["serve.run_true_ms"] = time_runs(server.port, rounds)
         rates = {"serve": {}, "bwrap": {}}
         for clients in (1, 8, 64):
-            works = (lambda: run_client(server.port), bwrap_client)
-            rates["serve"][clients], rates["bwrap"][clients] = rates_in_turns(
-                works, clients, seconds)
+            rates["serve"][clients], rates["bwrap"][clients] = load.rates_in_turns(
+                (run_work(server.port), bwrap_work()), clients, seconds)
         result["serve.runs_per_sec"] = rates["serve"]
         result["start.bwrap_runs_per_sec"] = rates["bwrap"]
         result["stream.mb_per_sec"] = {"value": max(time_stream(server.port) for _ in range(2))}

@@ -17,6 +17,7 @@ import tempfile
 import threading
 import time
 
+import load
 import serve
 import warm
 
@@ -75,7 +76,7 @@ def be_missed(server, number):
 def fill(server, boxes):
     """Until so many wait. Who asks for nothing for ten seconds has them taken away, so one run
     now and then is asked for."""
-    once = warm.through(serve.Client(server.port), warm.TRUE)
+    client = serve.Client(server.port)
     until = time.monotonic() + FILL_SECONDS
     n, most, idle = len(inits(server)), 0, PATIENCE
     while n < boxes and time.monotonic() < until:
@@ -84,7 +85,7 @@ def fill(server, boxes):
         if idle >= PATIENCE:  # it does not grow by itself
             be_missed(server, boxes * 5 // 4)
             idle = most = 0
-        once()
+        client.run(serve.TRUE)
         time.sleep(1)
         n = len(inits(server))
         print(f"{n} boxes wait", file=sys.stderr)
@@ -105,17 +106,14 @@ def measure(program, scratch, boxes, rounds):
     # Half of the budget is for boxes, at 1 MB each.
     many = serve.Server(program, scratch / "many", WARM="boxes", WARM_MEMORY_MB=2 * boxes, **BUSY)
     try:
-        works = {"few": warm.through(serve.Client(few.port), warm.TRUE),
-                 "many": warm.through(serve.Client(many.port), warm.TRUE)}
-        warm.time_in_turns(works, 20)
+        works = {"few": serve.run_work(few.port), "many": serve.run_work(many.port)}
+        load.time_in_turns(works, 20)
         time.sleep(2)
         before = available_mb()
         n = fill(many, boxes)
         result = {"boxes": n, "memory_mb": before - available_mb(), "pss_mb": memory_of(inits(many))}
-        works = {"few": warm.through(serve.Client(few.port), warm.TRUE),
-                 "many": warm.through(serve.Client(many.port), warm.TRUE)}
-        warm.time_in_turns(works, 20, 0.004)
-        result["true_ms"] = warm.time_in_turns(works, rounds, 0.02)
+        load.time_in_turns(works, 20, 4)
+        result["true_ms"] = load.time_in_turns(works, rounds, 20)
         result["boxes_then"] = len(inits(many))
         return result
     finally:

@@ -2,13 +2,12 @@
 program without any box, started by posix_spawn(). Used by bench/run.
 """
 import contextlib
-import json
 import os
 import pathlib
 import statistics
-import threading
 import time
 
+import load
 import serve
 
 PRINT = ["/usr/bin/python3", "-c", "print(1)"]
@@ -18,70 +17,38 @@ BURST = 200
 SECONDS = 30
 
 
-def through(client, argv):
-    body = json.dumps({"base_image": "host", "command": argv}).encode()
-    return lambda: client.call("POST", "/runs?wait=30", body)
-
-
-def bare(argv):
-    null = os.open("/dev/null", os.O_WRONLY)
-
-    def once():
-        pid = os.posix_spawn(argv[0], argv, os.environ,
-                             file_actions=[(os.POSIX_SPAWN_DUP2, null, 1)])
-        assert os.waitpid(pid, 0)[1] == 0
-    return once
-
-
-def time_in_turns(works, rounds, pause=0.0):
-    """Each of `works`, by name, once a round: the machine is slow for all at the same moments."""
-    times = {name: [] for name in works}
-    for _ in range(rounds):
-        for name, once in works.items():
-            time.sleep(pause)
-            begin = time.perf_counter()
-            once()
-            times[name].append((time.perf_counter() - begin) * 1000)
-    return {name: serve.percentiles(list(values)) for name, values in times.items()}
-
-
 def has_pandas():
     return os.system("/usr/bin/python3 -c 'import pandas' 2>/dev/null") == 0
 
 
 def measure_single(server, rounds):
-    client = serve.Client(server.port)
     works = {
-        "warm.python_ms": through(client, PRINT), "bare.python_ms": bare(PRINT),
-        "warm.true_ms": through(client, TRUE), "bare.true_ms": bare(TRUE),
-        "bwrap.true_ms": serve.bwrap_client(),
+        "warm.python_ms": serve.run_work(server.port, PRINT), "bare.python_ms": load.spawn(*PRINT),
+        "warm.true_ms": serve.run_work(server.port, TRUE), "bare.true_ms": load.spawn(*TRUE),
+        "bwrap.true_ms": serve.bwrap_work(),
     }
-    for once in works.values():
-        once()
-    return time_in_turns(works, rounds, 0.004)
+    load.time_in_turns(works, 1)
+    return load.time_in_turns(works, rounds, 4)
 
 
 def measure_pandas(program, scratch, rounds):
     server = serve.Server(program, scratch / "pandas", WARM_IMPORTS="numpy,pandas")
     try:
-        client = serve.Client(server.port)
-        works = {"warm.python_pandas_ms": through(client, PANDAS),
-                 "bare.python_pandas_ms": bare(PANDAS)}
+        works = {"warm.python_pandas_ms": serve.run_work(server.port, PANDAS),
+                 "bare.python_pandas_ms": load.spawn(*PANDAS)}
         time.sleep(4)
-        time_in_turns(works, 3)
-        return time_in_turns(works, max(10, rounds // 20), 0.02)
+        load.time_in_turns(works, 3)
+        return load.time_in_turns(works, max(10, rounds // 20), 20)
     finally:
         server.stop()
         server.end_keeper()
 
 
 def measure_rates(server, seconds):
-    def client(argv):
-        return lambda: through(serve.Client(server.port), argv)
-
-    python, true, bwrap = serve.rates_in_turns(
-        (client(PRINT), client(TRUE), serve.bwrap_client), 16, seconds)
-    bare_python, = serve.rates_in_turns((lambda: bare(PRINT),), 2, seconds / 3)
+    python, true, bwrap = load.rates_in_turns(
+        (serve.run_work(server.port, PRINT), serve.run_work(server.port, TRUE),
+         serve.bwrap_work()), 16, seconds)
+    bare_python, = load.rates_in_turns((load.spawn(*PRINT),), 2, seconds / 3)
     return {"python": python, "bare python, two at a time": bare_python, "true": true,
             "bwrap true": bwrap}
 
@@ -122,25 +89,11 @@ def waiting_boxes(server):
     return {kind: statistics.mean(values) for kind, values in found.items() if values}
 
 
-def measure_burst(works):
+def measure_burst(work):
     """All at once, where there was nothing to do; against one alone."""
-    alone = time_in_turns({"one": works[0]}, 20, 0.01)["one"]["p50"]
+    alone = load.time_in_turns({"one": work}, 20, 10)["one"]["p50"]
     time.sleep(1)
-    gate, times = threading.Barrier(BURST), []
-
-    def go(once):
-        gate.wait()
-        begin = time.perf_counter()
-        once()
-        times.append((time.perf_counter() - begin) * 1000)
-
-    threads = [threading.Thread(target=go, args=(once,)) for once in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(times) == BURST
-    return {"alone": alone, **serve.percentiles(times)}
+    return {"alone": alone, **load.time_burst(work, BURST)}
 
 
 def measure(program, scratch, rounds, seconds=SECONDS):
@@ -152,9 +105,8 @@ def measure(program, scratch, rounds, seconds=SECONDS):
         time.sleep(1)
         result["warm.idle_mb_per_box"] = waiting_boxes(server)
         result["warm.runs_per_sec"] = measure_rates(server, seconds)
-        result["warm.burst_ms"] = measure_burst(
-            [through(serve.Client(server.port), TRUE) for _ in range(BURST)])
-        result["bare.burst_ms"] = measure_burst([bare(TRUE) for _ in range(BURST)])
+        result["warm.burst_ms"] = measure_burst(serve.run_work(server.port, TRUE))
+        result["bare.burst_ms"] = measure_burst(load.spawn(*TRUE))
     finally:
         server.stop()
         server.end_keeper()
