@@ -451,6 +451,9 @@ static void get_ready(struct init *in, struct step_context *c)
 		r = run_steps(c, early_steps, ARRAY_SIZE(early_steps), &err);
 	if (r == 0)
 		r = program_forget_arguments(&err);
+	/* Whoever made the box: a guest sees it in /proc/1. */
+	if (r == 0 && prctl(PR_SET_NAME, "belljar-box") < 0)
+		r = err_errno(&err, "set our name");
 	if (r == 0)
 		tie_to_keeper();
 	if (r == 0 && (in->signal_fd = watch_children()) < 0)

@@ -108,5 +108,5 @@ bool adopt_spec(const struct spec *spec, const char *program, const char *file)
 	}
 	return (!file[0] || adopt_file(spec->argv[1], file)) &&
 	       (!has_variable(spec, "PYTHONUNBUFFERED") || call("unbuffer", NULL, NULL)) &&
-	       call("reseed", NULL, NULL);
+	       call("renew", NULL, NULL);
 }

@@ -47,6 +47,7 @@ struct method_definition {
 	F(PyDict_Size, ssize_t, (struct object *))                                                 \
 	F(PyDict_Clear, void, (struct object *))                                                   \
 	F(PyTuple_GetItem, struct object *, (struct object *, ssize_t))                            \
+	F(PyImport_GetMagicNumber, long, (void))                                                   \
 	F(PyImport_AddModule, struct object *, (const char *))                                     \
 	F(PyModule_GetDict, struct object *, (struct object *))                                    \
 	F(PyModule_New, struct object *, (const char *))                                           \

@@ -180,6 +180,8 @@ int python_load(
 {
 	int r = cpython_find(err);
 
+	/* A copy: the inits of boxes wipe what this was started with. */
+	self.home = xstrdup(getenv("HOME") ? getenv("HOME") : "");
 	end_begin();
 	if (r == 0)
 		r = find_version(err);
@@ -196,6 +198,7 @@ int python_load(
 	if (r == 0)
 		r = list_imported(err);
 	if (r == 0) {
+		self.magic = (int)(py.PyImport_GetMagicNumber() & 0xffff);
 		adopt_prepare(boot);
 		end_prepare(boot);
 		fill_holes();
@@ -369,7 +372,7 @@ static _Noreturn void become_guest(
 	}
 	(void)close(told_fd);
 	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
-	title_set(spec->argv, spec->env);
+	title_set(program, spec->argv, spec->env);
 	guest_unblock_signals();
 	be_guest(spec, program);
 }

@@ -98,11 +98,14 @@ def unbuffer():
     _unbuffered = None  # these are the guest's alone
 
 
-def reseed():
-    """What draws random numbers and does not notice a fork by itself."""
+def renew():
+    """What draws random numbers, or knows its process, and does not notice a fork by itself."""
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed()
+    threading = sys.modules.get("threading")
+    if threading is not None:
+        threading.main_thread()._set_native_id()  # of this process, not the template
     ssl = sys.modules.get("_ssl")
     if ssl is not None:
         ssl.RAND_add(posix.urandom(32), 32.0)

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,8 @@
  * what the template has. */
 static const char *const early_variables[] = { "PYTHON", "LD_", "LC_", "LANG", "LANGUAGE", "TZ",
 	"MALLOC_", "GLIBC_", "GCONV_", "NLSPATH", "LOCPATH", "OPENBLAS", "GOTO_", "OMP_", "MKL_",
-	"BLIS_", "NPY_", "NUMEXPR_", "MPL", "SSL_", "OPENSSL_", "ARROW_", "PANDAS_" };
+	"BLIS_", "NPY_", "NUMEXPR_", "MPL", "SSL_", "OPENSSL_", "ARROW_", "PANDAS_", "XDG_",
+	"SETUPTOOLS_", "__PYVENV_LAUNCHER__" };
 
 /* Set to anything else, Python takes them for a number. */
 static const char *const adopted_variables[] = { "PYTHONUNBUFFERED=", "PYTHONUNBUFFERED=1",
@@ -58,22 +60,31 @@ static bool has_usual_environment(const struct spec *spec)
 	return lang && streq(lang, "C.UTF-8");
 }
 
-/* Python looks for its user's own modules when it starts. */
+/* Python looks for its user's own modules when it starts, and modules for their settings. */
 static bool has_own_modules(const struct python *p, const struct spec *spec)
 {
 	const char *home = guest_find_variable(spec, "HOME");
 	char path[PATH_MAX];
 
-	if (!home)
-		return true; /* it may find another by the name of the user */
+	if (!home || !streq(home, p->home))
+		return true; /* without any, it may find another by the name of the user */
 	int n = snprintf(
 		path, sizeof(path), "%s/.local/lib/python3.%d/site-packages", home, p->minor);
 	return n < 0 || (size_t)n >= sizeof(path) || access(path, F_OK) == 0;
 }
 
+/* By two bytes Python takes a file for compiled code, whatever it is called. */
+static bool is_compiled(const struct python *p, int fd)
+{
+	uint8_t head[2];
+
+	return fd_pread_full(fd, head, sizeof(head), 0) == sizeof(head) &&
+	       (head[0] | head[1] << 8) == p->magic;
+}
+
 /* A file of text that ends in .py: Python looks into others for what they are, and also runs
  * archives. The end of one is in the last 64 KiB. */
-static bool is_plain_source(const char *path)
+static bool is_plain_source(const struct python *p, const char *path)
 {
 	AUTO_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	const char *dot = strrchr(path, '.');
@@ -84,7 +95,7 @@ static bool is_plain_source(const char *path)
 		return false;
 	off_t from = st.st_size > (off_t)sizeof(tail) ? st.st_size - (off_t)sizeof(tail) : 0;
 	ssize_t n = fd_pread_full(fd, tail, sizeof(tail), from);
-	return n >= 0 && !memmem(tail, (size_t)n, "PK\5\6", 4);
+	return n >= 0 && !memmem(tail, (size_t)n, "PK\5\6", 4) && !is_compiled(p, fd);
 }
 
 /* Some versions of Python shift such a program to the left. */
@@ -95,7 +106,7 @@ static bool is_indented(const char *text)
 	return *line == ' ' || *line == '\t';
 }
 
-static bool has_usual_arguments(const struct spec *spec)
+static bool has_usual_arguments(const struct python *p, const struct spec *spec)
 {
 	char *const *argv = spec->argv;
 
@@ -104,7 +115,7 @@ static bool has_usual_arguments(const struct spec *spec)
 	if (streq(argv[1], "-c"))
 		return argv[2] && !is_indented(argv[2]) && python_is_utf8(argv[2]);
 	/* Versions differ in what "./main.py" is called in tracebacks. */
-	return argv[1][0] != '-' && argv[1][0] != '.' && is_plain_source(argv[1]);
+	return argv[1][0] != '-' && argv[1][0] != '.' && is_plain_source(p, argv[1]);
 }
 
 /* A program elsewhere that is the same file may be that of a virtual environment. */
@@ -164,6 +175,6 @@ bool suit_is_clone_as_good(
 	return !spec->tty && has_usual_environment(spec) &&
 	       guest_find_program(spec, program, size) && stat(program, &st) == 0 &&
 	       st.st_dev == p->program.st_dev && st.st_ino == p->program.st_ino &&
-	       is_in_usual_place(program) && has_usual_arguments(spec) &&
+	       is_in_usual_place(program) && has_usual_arguments(p, spec) &&
 	       !has_own_modules(p, spec) && !has_modules_in_the_way(p, spec);
 }

@@ -12,8 +12,10 @@ struct spec;
 /* What a clone would be of. */
 struct python {
 	struct stat program;
-	int minor;       /* 11 of Python 3.11 */
-	char **imported; /* packages that a new one does not have; ends with NULL */
+	int minor;        /* 11 of Python 3.11 */
+	int magic;        /* that its compiled files begin with, two bytes */
+	const char *home; /* the template's $HOME */
+	char **imported;  /* packages that a new one does not have; ends with NULL */
 };
 
 /* Asked in the init of a box, where the guest would be. If it is, `program` is what sys.executable

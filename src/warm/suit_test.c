@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/str.h"
 #include "ipc/spec.h"
 #include "lib/scratch.h"
 #include "lib/test.h"
@@ -49,7 +50,10 @@ static void add(char **words, const char *word)
 
 static void prepare(struct trial *t, const char *program, const char *first, const char *second)
 {
-	*t = (struct trial){ .python = { .minor = 11, .imported = no_imports } };
+	*t = (struct trial){ .python = { .minor = 11,
+				     .magic = 0x0da7,
+				     .home = "/nonexistent",
+				     .imported = no_imports } };
 	if (stat(PYTHON, &t->python.program) < 0)
 		abort();
 	t->spec.argv = t->argv;
@@ -116,7 +120,8 @@ TEST(what_is_read_before_the_program_does_not)
 		"MALLOC_ARENA_MAX=1", "GLIBC_TUNABLES=x", "GCONV_PATH=/x", "NLSPATH=x", "LOCPATH=x",
 		"OPENBLAS_NUM_THREADS=1", "GOTO_NUM_THREADS=1", "OMP_NUM_THREADS=1",
 		"MKL_NUM_THREADS=1", "BLIS_NUM_THREADS=1", "NPY_X=1", "NUMEXPR_MAX_THREADS=1",
-		"MPLBACKEND=agg", "SSL_CERT_FILE=x", "OPENSSL_CONF=x", "ARROW_X=1", "PANDAS_X=1" };
+		"MPLBACKEND=agg", "SSL_CERT_FILE=x", "OPENSSL_CONF=x", "ARROW_X=1", "PANDAS_X=1",
+		"XDG_CONFIG_HOME=/x", "SETUPTOOLS_USE_DISTUTILS=stdlib", "__PYVENV_LAUNCHER__=/x" };
 	static const char *const others[] = { "PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1",
 		"PYTHONUNBUFFERED=", "PYTHONDONTWRITEBYTECODE=", "LANG=C.UTF-8", "PYTHO=1",
 		"MY_LANG=C", "lang=C", "A" };
@@ -219,6 +224,19 @@ TEST(an_archive_is_no_source)
 	CHECK(suits_file(&s, "source.py"));
 }
 
+/* Python takes it for what it compiled, by two bytes. */
+TEST(compiled_code_is_no_source)
+{
+	SCRATCH(s);
+
+	scratch_write(s.fd, "compiled.py", "\xa7\r\r\n");
+	CHECK(!suits_file(&s, "compiled.py"));
+	scratch_write(s.fd, "other.py", "\xa7\n\r\n");
+	CHECK(suits_file(&s, "other.py"));
+	scratch_write(s.fd, "short.py", "\xa7");
+	CHECK(suits_file(&s, "short.py"));
+}
+
 TEST(another_program_is_not_the_template)
 {
 	SCRATCH(s);
@@ -247,7 +265,19 @@ static bool suits_home(const char *variable)
 
 	prepare(&t, PYTHON, "-c", "1");
 	t.env[1] = (char *)variable;
+	t.python.home = str_after(variable, "HOME=");
 	return suits(&t);
+}
+
+TEST(another_home_is_looked_into_by_a_new_one)
+{
+	struct trial t;
+
+	prepare(&t, PYTHON, "-c", "1");
+	t.env[1] = (char *)"HOME=/tmp";
+	CHECK(!suits(&t));
+	t.env[1] = (char *)"HOME=";
+	CHECK(!suits(&t));
 }
 
 TEST(modules_of_the_user_are_found_by_a_new_one)
@@ -354,7 +384,9 @@ TESTS(UNIT(what_is_usual_suits), UNIT(what_is_read_before_the_program_does_not),
 	UNIT(code_is_given_as_text_that_is_not_indented),
 	UNIT(options_and_streams_are_not_for_a_clone), UNIT(a_file_is_plain_source_by_its_name),
 	UNIT(a_relative_file_may_not_begin_with_a_dot), UNIT(an_archive_is_no_source),
-	UNIT(another_program_is_not_the_template), UNIT(modules_of_the_user_are_found_by_a_new_one),
+	UNIT(compiled_code_is_no_source), UNIT(another_program_is_not_the_template),
+	UNIT(another_home_is_looked_into_by_a_new_one),
+	UNIT(modules_of_the_user_are_found_by_a_new_one),
 	UNIT(modules_in_the_way_of_imports_are_found_by_a_new_one),
 	UNIT(the_way_of_a_file_is_where_it_really_is), UNIT(without_imports_nothing_is_in_the_way),
 	UNIT(too_many_files_are_not_looked_through))

@@ -1,5 +1,6 @@
 #include "warm/title.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/prctl.h>
 #include <stdint.h>
@@ -14,6 +15,10 @@
 static struct prctl_mm_map map;
 static int is_prepared;
 
+/* The arguments that this was executed with, which the linker goes on to call it by. */
+static char *first_argument;
+static size_t first_room;
+
 /* Where each of these is in the line of /proc/self/stat, whose first field is 1. */
 static const struct {
 	int field;
@@ -25,6 +30,8 @@ static const struct {
 	{ 45, &map.start_data },
 	{ 46, &map.end_data },
 	{ 47, &map.start_brk },
+	{ 48, &map.arg_start },
+	{ 49, &map.arg_end },
 };
 
 void title_prepare(void)
@@ -40,6 +47,8 @@ void title_prepare(void)
 		at = strchr(at + 1, ' ');
 	}
 	is_prepared = next == sizeof(fields) / sizeof(fields[0]);
+	first_argument = (char *)(uintptr_t)map.arg_start;
+	first_room = map.arg_end - map.arg_start;
 }
 
 static size_t size_of(char *const *words)
@@ -58,8 +67,20 @@ static char *copy(char *to, char *const *words)
 	return to;
 }
 
-void title_set(char *const *argv, char *const *env)
+/* As it is in messages of libraries, and of the linker. */
+static void set_names(char *name)
 {
+	char *slash = strrchr(name, '/');
+
+	program_invocation_name = name;
+	program_invocation_short_name = slash ? slash + 1 : name;
+	if (strlen(name) < first_room)
+		(void)stpcpy(first_argument, name);
+}
+
+void title_set(const char *program, char *const *argv, char *const *env)
+{
+	const char *slash = strrchr(program, '/');
 	size_t size = size_of(argv) + size_of(env);
 
 	if (!is_prepared || size == 0)
@@ -69,6 +90,8 @@ void title_set(char *const *argv, char *const *env)
 		return;
 	char *middle = copy(block, argv);
 	char *end = copy(middle, env);
+	set_names(block);
+	(void)prctl(PR_SET_NAME, slash ? slash + 1 : program);
 	map.brk = (uintptr_t)sbrk(0);
 	map.arg_start = (uintptr_t)block;
 	map.arg_end = map.env_start = (uintptr_t)middle;

@@ -5,5 +5,6 @@
 /* Once in the template: where the kernel has things. Without it title_set() does nothing. */
 void title_prepare(void);
 
-/* Show these as the arguments and the environment of this process. */
-void title_set(char *const *argv, char *const *env);
+/* Show these as the arguments and the environment of this process, here and in what the C library
+ * calls it, as if `program` had been executed. */
+void title_set(const char *program, char *const *argv, char *const *env);
