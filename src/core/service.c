@@ -215,8 +215,8 @@ static void on_warmth(void *ctx, const struct warm_state *state)
 	struct service *s = ctx;
 
 	/* Digests of images are many; series are to be few. */
-	count_stock(s, streq(state->image, "host") ? "host" : "imported", "none", &s->warmth.boxes,
-		&state->boxes);
+	count_stock(s, "host", "none", &s->warmth.boxes, &state->boxes);
+	count_stock(s, "imported", "none", &s->warmth.imported, &state->imported);
 	count_stock(s, "host", "python", &s->warmth.clones, &state->clones);
 	s->warmth = *state;
 }

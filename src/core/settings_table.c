@@ -275,9 +275,13 @@ const struct setting_row setting_rows[] = {
 	{ GROUP_WARM, "SANDBOX_WARM_IMPORTS", SETTING_TEXT, AT(warm_imports),
 		.check = setting_check_imports,
 		.help = "Modules that a warm Python has imported, such as `numpy,pandas`; those "
-			"which can not be imported are left out." },
+			"which can not be imported are left out. They are as they were found when "
+			"the template was loaded: what a run puts in their place by sys.path, or "
+			"into files that they read when imported, comes too late." },
 	{ GROUP_WARM, "SANDBOX_WARM_MEMORY_MB", SETTING_MB, AT(warm_memory_mb), "256", 0, MB_MAX,
-		.help = "Memory that all which wait may take; the next ones are then not made." },
+		.help = "Memory that all which wait may take, half of it boxes at 1 MB and half "
+			"clones of Python at 6 MB each; the template, which clones share most of, "
+			"is not counted, and not there without room for a clone." },
 	{ GROUP_STORE, "SANDBOX_STORE_BACKEND", SETTING_CHOICE, AT(store), "sqlite",
 		.words = stores,
 		.help = "Where runs, sessions and quotas are kept; memory forgets them." },

@@ -71,20 +71,19 @@ static void get_stock(struct warm_stock *s, struct cur *c)
 
 bool warm_state_is_same(const struct warm_state *a, const struct warm_state *b)
 {
-	return streq(a->image, b->image) && memcmp(&a->boxes, &b->boxes, sizeof(a->boxes)) == 0 &&
-	       memcmp(&a->clones, &b->clones, sizeof(a->clones)) == 0;
+	return memcmp(a, b, sizeof(*a)) == 0; /* numbers of one size: there is no padding */
 }
 
 void warm_state_put(const struct warm_state *s, struct put *p)
 {
-	put_str(p, s->image);
 	put_stock(&s->boxes, p);
+	put_stock(&s->imported, p);
 	put_stock(&s->clones, p);
 }
 
 void warm_state_get(struct warm_state *s, struct cur *c)
 {
-	cur_str_into(c, s->image, sizeof(s->image));
 	get_stock(&s->boxes, c);
+	get_stock(&s->imported, c);
 	get_stock(&s->clones, c);
 }

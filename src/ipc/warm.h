@@ -41,9 +41,9 @@ struct warm_stock {
 };
 
 struct warm_state {
-	char image[65]; /* of the boxes */
-	struct warm_stock boxes;
-	struct warm_stock clones; /* of a Python, on the image "host" */
+	struct warm_stock boxes;    /* on the image "host" */
+	struct warm_stock imported; /* boxes on other images */
+	struct warm_stock clones;   /* of a Python, on the image "host" */
 };
 
 bool warm_state_is_same(const struct warm_state *a, const struct warm_state *b);

@@ -139,16 +139,23 @@ static int make_box(struct keeper *k, const struct root *root, const struct limi
 	return 0;
 }
 
+static struct warm_stock *tally_of(struct stock *s, const struct root *root)
+{
+	return &s->tally[boxes_image_of(root)];
+}
+
 static void remove_waiting(struct stock *s, const struct boxed *b)
 {
 	unlink_from(&s->boxes, b);
 	s->n--;
+	tally_of(s, b->root)->waiting--;
 }
 
 static void add_waiting(struct stock *s, struct boxed *b)
 {
 	push(&s->boxes, b);
 	s->n++;
+	tally_of(s, b->root)->waiting++;
 }
 
 static struct boxed *find_waiting(
@@ -177,6 +184,11 @@ static bool limits_differ(const struct limits *a, const struct limits *b)
 	       a->pids != b->pids;
 }
 
+enum stock_image boxes_image_of(const struct root *root)
+{
+	return streq(root->image, "host") ? STOCK_HOST : STOCK_IMPORTED;
+}
+
 bool boxes_is_python(const struct spec *s)
 {
 	/* Only what is executed has arguments. */
@@ -200,7 +212,7 @@ static struct boxed *take_waiting(
 
 	if (!b)
 		b = find_waiting(k, s, root, false);
-	stock_count(s, b != NULL, clock_monotonic_ns());
+	stock_count(s, boxes_image_of(root), b != NULL, clock_monotonic_ns());
 	return b;
 }
 
@@ -370,8 +382,8 @@ static bool wants_ready(const struct keeper *k)
 static void add_made(struct stock *s, struct boxed *b)
 {
 	add_waiting(s, b);
-	s->n_made++;
-	s->made_ns += clock_monotonic_ns() - b->asked_ns;
+	tally_of(s, b->root)->made++;
+	tally_of(s, b->root)->made_us += (clock_monotonic_ns() - b->asked_ns) / 1000;
 }
 
 void boxes_add_ready(struct keeper *k, struct boxed *b, const char *why)
@@ -542,6 +554,24 @@ void boxes_relieve(struct keeper *k)
 		(void)bury_retired(k, SIZE_MAX);
 }
 
+int boxes_surplus_ms(const struct keeper *k)
+{
+	uint64_t now = clock_monotonic_ns();
+	int ready = stock_surplus_ms(&k->ready, now);
+	int clones = stock_surplus_ms(&k->clones, now);
+
+	return ready < 0 || (clones >= 0 && clones < ready) ? clones : ready;
+}
+
+bool boxes_run_on_template(const struct keeper *k, uint64_t id)
+{
+	const struct boxed *b = k->busy;
+
+	while (b && b->template_id != id)
+		b = b->next;
+	return b;
+}
+
 bool boxes_use_root(const struct keeper *k, const struct root *root)
 {
 	for (const struct boxed *b = k->busy; b; b = b->next) {
@@ -584,6 +614,8 @@ void boxes_fini(struct keeper *k)
 	while ((b = pop(&k->ready.boxes)) || (b = pop(&k->clones.boxes)))
 		boxes_retire(k, b);
 	k->ready.n = k->clones.n = 0;
+	memset(k->ready.tally, 0, sizeof(k->ready.tally));
+	memset(k->clones.tally, 0, sizeof(k->clones.tally));
 	templates_fini(k);
 	/* All are dying; the kernel needs a moment to let go of their groups. */
 	for (int i = 0; i < 400 && (bury_retired(k, SIZE_MAX) || making_seek_strays(k)); i++)

@@ -6,6 +6,7 @@
 #include "box/box.h"
 #include "ipc/spec.h"
 #include "ipc/warm.h"
+#include "keeper/stock.h"
 
 struct cgroup;
 struct err;
@@ -39,6 +40,9 @@ struct boxed {
 int boxes_take(struct keeper *k, const struct root *root, const struct spec *spec, uid_t uid,
 	struct boxed **ret, struct err *err);
 
+/* Whose boxes are counted together. */
+enum stock_image boxes_image_of(const struct root *root);
+
 /* Whether it asks for Python, of which there is a template. */
 bool boxes_is_python(const struct spec *s);
 
@@ -70,6 +74,12 @@ bool boxes_tend(struct keeper *k, bool quiet);
 
 /* The part of it that must not wait for ever, when there is no quiet moment. */
 void boxes_relieve(struct keeper *k);
+
+/* Milliseconds until boxes_tend() has too many waiting to take one away; -1: never. */
+int boxes_surplus_ms(const struct keeper *k);
+
+/* True while a run goes on in a clone of this template. */
+bool boxes_run_on_template(const struct keeper *k, uint64_t id);
 
 /* True while a run goes on there. */
 bool boxes_use_root(const struct keeper *k, const struct root *root);

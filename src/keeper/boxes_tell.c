@@ -1,8 +1,5 @@
 /* What is said about the boxes that wait, to those who asked for them. */
-#include <stdio.h>
-
 #include "base/clock.h"
-#include "box/root.h"
 #include "ipc/cur.h"
 #include "ipc/frame.h"
 #include "keeper/boxes.h"
@@ -11,24 +8,20 @@
 /* It changes with each run, and is told no more often than this: each time wakes a server up. */
 #define TELL_MS 250u
 
-static void describe_stock(const struct stock *s, struct warm_stock *ret)
-{
-	ret->waiting = s->n;
-	ret->hits = s->n_hits;
-	ret->misses = s->n_misses;
-	ret->made = s->n_made;
-	ret->made_us = s->made_ns / 1000;
-}
-
 static void describe(const struct keeper *k, struct warm_state *ret)
 {
-	*ret = (struct warm_state){ 0 };
-	describe_stock(&k->ready, &ret->boxes);
-	describe_stock(&k->clones, &ret->clones);
-	ret->boxes.making = k->making.orders.n;
+	*ret = (struct warm_state){
+		.boxes = k->ready.tally[STOCK_HOST],
+		.imported = k->ready.tally[STOCK_IMPORTED],
+		.clones = k->clones.tally[STOCK_HOST],
+	};
+	for (const struct boxed *b = k->making.orders.first; b; b = b->next) {
+		if (b->root && boxes_image_of(b->root) == STOCK_IMPORTED)
+			ret->imported.making++;
+		else
+			ret->boxes.making++;
+	}
 	ret->clones.making = templates_orders(k)->n;
-	(void)snprintf(
-		ret->image, sizeof(ret->image), "%s", k->favourite ? k->favourite->image : "host");
 }
 
 static bool has_news(const struct keeper *k)

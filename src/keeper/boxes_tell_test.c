@@ -27,15 +27,15 @@ TEST(what_changes_often_is_told_now_and_then)
 
 	sample_open(&s, 0);
 	s.peer->hears_warmth = true;
-	s.k.ready.n = 1;
+	s.k.ready.tally[STOCK_HOST].waiting = 1;
 	CHECK_EQ(boxes_news_ms(&s.k), 0);
 	boxes_tell(&s.k);
 	CHECK_EQ(hear_waiting(&s), 1);
 	CHECK_EQ(boxes_news_ms(&s.k), -1);
-	s.k.ready.n = 2;
+	s.k.ready.tally[STOCK_HOST].waiting = 2;
 	CHECK(boxes_news_ms(&s.k) > 0);
 	boxes_tell(&s.k);
-	s.k.ready.n = 3;
+	s.k.ready.tally[STOCK_HOST].waiting = 3;
 	boxes_tell(&s.k);
 	CHECK_EQ(hear_waiting(&s), -1);
 	s.k.told_ns -= UINT64_C(1000000000);
@@ -43,7 +43,7 @@ TEST(what_changes_often_is_told_now_and_then)
 	boxes_tell(&s.k);
 	CHECK_EQ(hear_waiting(&s), 3);
 	CHECK_EQ(hear_waiting(&s), -1);
-	s.k.ready.n = 0;
+	s.k.ready.tally[STOCK_HOST].waiting = 0;
 	sample_close(&s);
 }
 
@@ -52,10 +52,10 @@ TEST(who_did_not_ask_is_not_told)
 	struct sample s;
 
 	sample_open(&s, 0);
-	s.k.ready.n = 1;
+	s.k.ready.tally[STOCK_HOST].waiting = 1;
 	boxes_tell(&s.k);
 	CHECK_EQ(hear_waiting(&s), -1);
-	s.k.ready.n = 0;
+	s.k.ready.tally[STOCK_HOST].waiting = 0;
 	sample_close(&s);
 }
 

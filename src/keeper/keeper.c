@@ -205,7 +205,7 @@ static int earlier(int a, int b)
 /* How long to sleep at most: until a deadline, or until housekeeping goes on. */
 static int sleep_ms(const struct keeper *k, bool more_to_do)
 {
-	int timeout = earlier(next_timeout(k), boxes_news_ms(k));
+	int timeout = earlier(earlier(next_timeout(k), boxes_news_ms(k)), boxes_surplus_ms(k));
 	int longest = more_to_do             ? QUIET_MS
 		      : k->deaf_fd >= 0      ? DEAF_MS
 		      : templates_pending(k) ? TEMPLATE_MS

@@ -72,7 +72,8 @@ static void have_them_made(void *ctx)
 	CHILD_CHECK(k.making.maker.pid > 0);
 	CHILD_CHECK(k.making.orders.n == 1 && k.ready.n == 0); /* we did not wait for it */
 	wait_for_stock(&k);
-	CHILD_CHECK(k.ready.n_made == STOCK_MIN && k.ready.made_ns > 0);
+	CHILD_CHECK(k.ready.tally[STOCK_HOST].made == STOCK_MIN &&
+		    k.ready.tally[STOCK_HOST].made_us > 0);
 	close_listening(&k);
 	CHILD_CHECK(scratch_count_fds() == n_before);
 }
@@ -191,7 +192,7 @@ static void answer_and_die(void *ctx)
 	wait_for_answers(&k, 2);
 	CHILD_CHECK(kill(k.making.maker.pid, SIGSTOP) == 0);
 	stock_limit(&k.ready, 3, 1);
-	stock_count(&k.ready, false, clock_monotonic_ns());
+	stock_count(&k.ready, STOCK_HOST, false, clock_monotonic_ns());
 	(void)boxes_tend(&k, true); /* one that it does not read */
 	CHILD_CHECK(k.making.orders.n == 3);
 	CHILD_CHECK(kill(k.making.maker.pid, SIGKILL) == 0);

@@ -5,7 +5,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ipc/warm.h"
+
 struct boxed;
+
+enum stock_image {
+	STOCK_HOST,
+	STOCK_IMPORTED,
+	STOCK_IMAGES,
+};
 
 /* So many wait as long as anything is made ahead at all. */
 #define STOCK_MIN 2u
@@ -18,21 +26,21 @@ struct stock {
 	size_t n;
 	size_t n_wanted; /* 0 counts as STOCK_MIN */
 	size_t n_max;
-	uint64_t used_ns; /* when one was last asked for, CLOCK_MONOTONIC */
-	uint64_t n_hits;
-	uint64_t n_misses;
-	uint64_t n_made;
-	uint64_t made_ns; /* what that took */
+	uint64_t used_ns;                      /* when one was last asked for, CLOCK_MONOTONIC */
+	struct warm_stock tally[STOCK_IMAGES]; /* how many are being made is not said here */
 };
 
 /* There can be as many as fit into `bytes` when one takes `bytes_each`. */
 void stock_limit(struct stock *s, uint64_t bytes, uint64_t bytes_each);
 
 /* One was asked for, and was there or not. */
-void stock_count(struct stock *s, bool was_there, uint64_t now_ns);
+void stock_count(struct stock *s, enum stock_image image, bool was_there, uint64_t now_ns);
 
 /* How many there should be now, of those that suit. */
 size_t stock_wanted(const struct stock *s, uint64_t now_ns);
 
 /* And how many there may be, with those that do not: they are left for who may come for them. */
 size_t stock_most(const struct stock *s, uint64_t now_ns);
+
+/* Milliseconds, one at least, until there are too many, if nobody comes; -1: never. */
+int stock_surplus_ms(const struct stock *s, uint64_t now_ns);

@@ -1,7 +1,8 @@
 /* The interpreters that warm boxes are clones of. One serves at a time. It is replaced after a
- * while, since all clones of one have the same layout of memory and the same hash seed; the
- * one before then only waits for the end of its boxes. None is ever waited for: as long as
- * there is no template, or it has no box ready, a run starts its interpreter itself. */
+ * while, since all clones of one have the same layout of memory and the same hash seed, when the
+ * next one has loaded; the one before then only waits for the end of its boxes. None is ever waited
+ * for: as long as there is no template, or it has no box ready, a run starts its interpreter
+ * itself. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -43,32 +44,45 @@ struct template
 	struct orders orders;
 	size_t n_made;
 	bool is_ready;
+	bool is_stuck; /* and would not look at the socket */
 	uint64_t started_ns;
 };
 
-static struct template *serving(const struct keeper *k)
+/* Of those that are not dismissed, the one that serves, or the one that still loads. */
+static struct template *find(const struct keeper *k, bool is_ready)
 {
 	struct template *t = k->templates;
 
-	return t && t->watch.fd >= 0 ? t : NULL;
+	while (t && (t->watch.fd < 0 || t->is_ready != is_ready))
+		t = t->next;
+	return t;
+}
+
+static struct template *serving(const struct keeper *k)
+{
+	return find(k, true);
+}
+
+static struct template *loading(const struct keeper *k)
+{
+	return find(k, false);
 }
 
 bool templates_ready(const struct keeper *k)
 {
-	const struct template *t = serving(k);
-
-	return t && t->is_ready && clock_monotonic_ns() >= k->template_not_before_ns;
+	return serving(k) && clock_monotonic_ns() >= k->template_not_before_ns;
 }
 
+/* Not where memory is for none of its clones. */
 static bool is_wanted(const struct keeper *k)
 {
-	return k->warm.warmth == WARM_LANGUAGES && k->host_root && k->warm_library_size &&
-	       !k->stopping;
+	return k->warm.warmth == WARM_LANGUAGES && k->clones.n_max > 0 && k->host_root &&
+	       k->warm_library_size && !k->stopping;
 }
 
 bool templates_pending(const struct keeper *k)
 {
-	return is_wanted(k) && !serving(k);
+	return is_wanted(k) && !serving(k) && !loading(k);
 }
 
 const struct orders *templates_orders(const struct keeper *k)
@@ -151,8 +165,13 @@ static void on_box(struct keeper *k, struct template *t, struct frame *f)
 	boxes_add_warm(k, b);
 }
 
-static void on_ready(struct template *t, const char *notes)
+/* It takes the place of the one before, if there is one. */
+static void on_ready(struct keeper *k, struct template *t, const char *notes)
 {
+	if (serving(k)) {
+		dismiss(k, serving(k));
+		boxes_forget_clones(k);
+	}
 	t->is_ready = true;
 	if (*notes)
 		log_warn("the warm interpreter could not import all, ignoring: %s", notes);
@@ -185,7 +204,7 @@ static void on_message(struct keeper *k, void *owner, uint32_t events)
 	if (cur_end(&c) < 0)
 		give_up(k, t, "it is not understood");
 	else if (f.type == MESSAGE_TEMPLATE_READY)
-		on_ready(t, text);
+		on_ready(k, t, text);
 	else if (f.type == MESSAGE_TEMPLATE_BOX)
 		on_box(k, t, &f);
 	else
@@ -239,17 +258,16 @@ static bool is_worn(const struct template *t, uint64_t now)
 }
 
 /* It hangs. */
-static bool drop_stuck(struct keeper *k, struct template *t, uint64_t now)
+static void drop_stuck(struct keeper *k, struct template *t, uint64_t now)
 {
 	if (!t->is_ready && is_older(t->started_ns, now, LOADING_MS)) {
 		give_up(k, t, "it takes too long to load");
-		return true;
+		return;
 	}
 	if (t->orders.first && is_older(t->orders.first->asked_ns, now, MAKING_MS)) {
+		t->is_stuck = true;
 		give_up(k, t, "it takes too long to make a box");
-		return true;
 	}
-	return false;
 }
 
 /* Those that serve no more and whose last box is gone. */
@@ -258,6 +276,9 @@ static void reap(struct keeper *k)
 	for (struct template **at = &k->templates; *at;) {
 		struct template *t = *at;
 
+		/* Its end is that of all its boxes. */
+		if (t->is_stuck && !boxes_run_on_template(k, t->id))
+			template_kill(&t->process);
 		if (t->watch.fd >= 0 || !template_end(&t->process)) {
 			at = &t->next;
 			continue;
@@ -267,19 +288,26 @@ static void reap(struct keeper *k)
 	}
 }
 
+/* While its successor loads, one that is worn goes on. */
+static bool wants_another(const struct keeper *k, uint64_t now)
+{
+	const struct template *t = serving(k);
+
+	return is_wanted(k) && !loading(k) && (!t || is_worn(t, now)) &&
+	       now >= k->template_not_before_ns;
+}
+
 void templates_tend(struct keeper *k)
 {
 	uint64_t now = clock_monotonic_ns();
-	struct template *t = serving(k);
 	struct err err = { 0 };
-	bool is_over = t && drop_stuck(k, t, now);
 
-	if (t && !is_over && t->is_ready && is_worn(t, now)) {
-		dismiss(k, t);
-		boxes_forget_clones(k);
-	}
+	if (loading(k))
+		drop_stuck(k, loading(k), now);
+	if (serving(k))
+		drop_stuck(k, serving(k), now);
 	reap(k);
-	if (!templates_pending(k) || now < k->template_not_before_ns)
+	if (!wants_another(k, now))
 		return;
 	if (start(k, k->host_root, &err) < 0) {
 		log_warn("cannot start a warm interpreter, ignoring: %s", err.text);
@@ -330,6 +358,8 @@ void templates_dismiss(struct keeper *k)
 {
 	if (serving(k))
 		dismiss(k, serving(k));
+	if (loading(k))
+		dismiss(k, loading(k));
 	k->template_retry_ms = k->template_not_before_ns = 0;
 }
 

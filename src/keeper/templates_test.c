@@ -17,6 +17,7 @@ static struct keeper wanting(void)
 	return (struct keeper){
 		.warm.warmth = WARM_LANGUAGES,
 		.host_root = &root,
+		.clones.n_max = 1,
 		.warm_library = library,
 		.warm_library_size = sizeof(library),
 		.library_fd = -1,
@@ -40,6 +41,9 @@ TEST(one_is_wanted_for_languages_of_a_host_alone)
 	CHECK(!templates_pending(&k));
 	k = wanting();
 	k.stopping = true;
+	CHECK(!templates_pending(&k));
+	k = wanting();
+	k.clones.n_max = 0;
 	CHECK(!templates_pending(&k));
 }
 

@@ -8,7 +8,7 @@ import secrets
 import socket
 import struct
 
-VERSION = 8
+VERSION = 9
 (HELLO, START, SIGNAL, CANCEL, ATTACH, LIST, ACK, CLOSE_STDIN, MAKE_WORKSPACE, DROP_WORKSPACE,
  LIST_WORKSPACES, WARM) = range(1, 13)
 WELCOME, STARTED, REFUSED, RUNNING, ENDED, RUNS, WORKSPACE, WORKSPACES, WARMTH = range(20, 29)
@@ -193,12 +193,13 @@ class Wire:
 
     def _hear(self, payload):
         read = Reader(payload)
-        read.text()
-        self.boxes, self.clones = ({name: read.u64() for name in STOCK} for _ in range(2))
+        self.boxes, self.imported, self.clones = (
+            {name: read.u64() for name in STOCK} for _ in range(3))
         read.end()
 
     def hear_warmth(self):
-        """Waits for the next news of what is warm, and nothing else: `boxes`, `clones`."""
+        """Waits for the next news of what is warm, and nothing else: `boxes` of the
+        host, those that are `imported`, `clones`."""
         kind, payload, _ = self._receive()
         assert kind == WARMTH
         self._hear(payload)
