@@ -37,18 +37,28 @@ struct run_waiter {
 	void (*over)(struct run_waiter *w, struct run *run); /* it was taken off the list */
 };
 
+/* What may be passed by one who types, but for the time to do so. */
+enum input_limit {
+	INPUT_LIMIT_FRAME,
+	INPUT_LIMIT_RATE,
+	INPUT_LIMIT_TOTAL,
+	INPUT_LIMIT_COUNT,
+};
+
 /* Limits of what people may type into a run, and what they have used up. */
 struct run_input {
-	int fd; /* -1: none, or closed */
+	int fd;          /* -1: none yet, or closed */
+	bool has_limits; /* those that follow are set */
 	uint64_t max_bytes, max_frame_bytes, bytes_per_sec, idle_sec;
 	uint64_t n_bytes;
-	unsigned n_violations; /* that the stream told of */
-	double tokens;         /* bytes that may come now */
+	unsigned n_violations; /* that the stream told of, or will: */
+	unsigned n_owed[INPUT_LIMIT_COUNT];
+	double tokens; /* bytes that may come now */
 	uint64_t last_ns;
 	char *pending; /* accepted, not yet taken by the guest */
 	size_t n_pending;
 	uv_poll_t *poll; /* while something is pending */
-	bool closes;     /* once nothing is */
+	bool closes;     /* once nothing is; or it was closed */
 };
 
 struct run {
@@ -174,10 +184,16 @@ void run_match(struct service *s, const char (*ids)[RUN_ID_SIZE + 1], size_t n);
 void run_free(struct run *run);
 
 /* Input of a person, run_input.c. `reason` of a violation goes to the stream as the protocol
- * says; what is within the limits is taken all the same. */
+ * says; what is within the limits is taken all the same. What comes before the run has begun
+ * waits in memory until then. */
 void run_input_write(struct run *run, const void *data, size_t size);
 void run_input_close(struct run *run);
+/* Its stdin is there ... */
 void run_input_open(struct run *run, int fd);
+/* ... it has begun, and the stream has said so ... */
+void run_input_begin(struct run *run);
+/* ... or its box went before that, and it will get another. */
+void run_input_retract(struct run *run);
 /* ... or all that the request has for it, after which it is closed. */
 void run_input_give(struct run *run, int fd);
 void run_input_tick(struct run *run, uint64_t now_ns);

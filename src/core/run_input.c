@@ -1,6 +1,9 @@
 /* What people type into an interactive run: bytes go to the guest's stdin as it takes them,
  * within four limits. What passes one is dropped, and the stream says so; what is within them
- * is taken. An idle run, or one that used up its total, has its stdin closed. */
+ * is taken. An idle run, or one that used up its total, has its stdin closed.
+ *
+ * A run that has not begun has no stdin yet: what is typed by then is held, and so is what the
+ * stream has to say about it, since its first word is that the run began. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,20 +29,34 @@ static uint64_t or_default(uint64_t asked, uint64_t most)
 	return asked > 0 && asked < most ? asked : most;
 }
 
-void run_input_open(struct run *run, int fd)
+/* What the stream says of each limit, in the order of the protocol. */
+static const char *const reasons[INPUT_LIMIT_COUNT] = {
+	[INPUT_LIMIT_FRAME] = "stdin_frame_cap",
+	[INPUT_LIMIT_RATE] = "stdin_rate",
+	[INPUT_LIMIT_TOTAL] = "stdin_cap",
+};
+
+/* The limits are known from the beginning, and counted from the first byte or the start. */
+static void know_limits(struct run *run)
 {
 	const struct settings *c = run->service->settings;
 	const struct request *r = &run->request;
 	struct run_input *in = &run->input;
 
-	(void)fd_set_nonblock(fd, true);
-	in->fd = fd;
+	if (in->has_limits)
+		return;
+	in->has_limits = true;
 	in->max_bytes = or_default(r->stdin_max_bytes, c->stdin_max_bytes);
 	in->max_frame_bytes = or_default(r->stdin_max_frame_bytes, c->stdin_max_frame_bytes);
 	in->bytes_per_sec = or_default(r->stdin_bps, c->stdin_bps);
 	in->idle_sec = or_default(r->stdin_idle_timeout_sec, c->stdin_idle_sec);
 	in->tokens = (double)in->bytes_per_sec;
 	in->last_ns = clock_monotonic_ns();
+}
+
+static bool has_begun(const struct run *run)
+{
+	return run->phase == PHASE_RUNNING;
 }
 
 static void stop_poll(struct run_input *in)
@@ -66,17 +83,19 @@ void run_input_fini(struct run *run)
 static void close_now(struct run *run)
 {
 	run_input_fini(run);
+	run->input.closes = true;
 	if (run->job)
 		run->service->runtime->close_stdin(run->job);
 }
 
 void run_input_close(struct run *run)
 {
-	if (run->input.fd < 0)
+	struct run_input *in = &run->input;
+
+	if (in->closes || run->has_result)
 		return;
-	if (run->input.n_pending > 0)
-		run->input.closes = true;
-	else
+	in->closes = true;
+	if (has_begun(run) && in->n_pending == 0)
 		close_now(run);
 }
 
@@ -152,43 +171,72 @@ static void refill(struct run_input *in)
 	in->last_ns = now;
 }
 
-static void say_truncated(struct run *run, const char *reason)
+static void say_truncated(struct run *run, enum input_limit which)
 {
-	if (run->input.n_violations >= VIOLATIONS_MAX)
+	struct run_input *in = &run->input;
+
+	if (in->n_violations >= VIOLATIONS_MAX)
 		return;
-	run->input.n_violations++;
-	(void)stream_truncated(run->stream, reason);
+	in->n_violations++;
+	if (has_begun(run))
+		(void)stream_truncated(run->stream, reasons[which]);
+	else
+		in->n_owed[which]++;
 }
 
-/* In the order of the protocol: frame, rate, total. */
+static void say_owed(struct run *run)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(reasons); i++) {
+		for (; run->input.n_owed[i] > 0; run->input.n_owed[i]--)
+			(void)stream_truncated(run->stream, reasons[i]);
+	}
+}
+
 static size_t within_limits(struct run *run, size_t size)
 {
 	struct run_input *in = &run->input;
 	struct {
 		uint64_t most;
-		const char *reason;
+		enum input_limit which;
 	} limits[] = {
-		{ in->max_frame_bytes, "stdin_frame_cap" },
-		{ (uint64_t)in->tokens, "stdin_rate" },
-		{ in->max_bytes - in->n_bytes, "stdin_cap" },
-		{ PENDING_MAX - in->n_pending, "stdin_rate" },
+		{ in->max_frame_bytes, INPUT_LIMIT_FRAME },
+		{ (uint64_t)in->tokens, INPUT_LIMIT_RATE },
+		{ in->max_bytes - in->n_bytes, INPUT_LIMIT_TOTAL },
+		{ PENDING_MAX - in->n_pending, INPUT_LIMIT_RATE },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
 		if (size <= limits[i].most)
 			continue;
 		size = (size_t)limits[i].most;
-		say_truncated(run, limits[i].reason);
+		say_truncated(run, limits[i].which);
 	}
 	return size;
+}
+
+static bool is_used_up(const struct run_input *in)
+{
+	return in->n_bytes > 0 && in->n_bytes >= in->max_bytes;
+}
+
+/* Give the guest what is pending, and the end when that is due. */
+static void pass_on(struct run *run)
+{
+	struct run_input *in = &run->input;
+
+	if (!push(in) || (in->closes && in->n_pending == 0))
+		close_now(run); /* the guest does not want to read, or has it all */
+	else
+		start_poll(run);
 }
 
 void run_input_write(struct run *run, const void *data, size_t size)
 {
 	struct run_input *in = &run->input;
 
-	if (in->fd < 0 || in->closes || run->has_result || !run->stream)
+	if (in->closes || run->has_result || !run->stream)
 		return;
+	know_limits(run);
 	refill(in);
 	size = within_limits(run, size);
 	if (size == 0)
@@ -196,15 +244,40 @@ void run_input_write(struct run *run, const void *data, size_t size)
 	in->tokens -= (double)size;
 	in->n_bytes += size;
 	append(in, data, size);
-	if (!push(in)) {
-		close_now(run); /* the guest does not want to read */
+	in->closes = is_used_up(in);
+	if (!has_begun(run))
 		return;
-	}
-	if (in->n_bytes >= in->max_bytes) {
+	if (in->closes)
 		say_closed(run, "stdin_cap");
-		run_input_close(run);
-	}
-	start_poll(run);
+	pass_on(run);
+}
+
+void run_input_open(struct run *run, int fd)
+{
+	(void)fd_set_nonblock(fd, true);
+	run->input.fd = fd;
+	know_limits(run);
+}
+
+void run_input_begin(struct run *run)
+{
+	struct run_input *in = &run->input;
+
+	if (in->fd < 0 || !in->has_limits || !run->stream)
+		return;
+	refill(in); /* nobody was idle before */
+	say_owed(run);
+	if (is_used_up(in))
+		say_closed(run, "stdin_cap");
+	pass_on(run);
+}
+
+void run_input_retract(struct run *run)
+{
+	if (run->request.interactive)
+		close_fdp(&run->input.fd);
+	else
+		run_input_fini(run);
 }
 
 void run_input_give(struct run *run, int fd)
@@ -216,10 +289,7 @@ void run_input_give(struct run *run, int fd)
 	if (run->request.input[0])
 		append(in, run->request.input, strlen(run->request.input));
 	in->closes = true;
-	if (!push(in) || in->n_pending == 0)
-		close_now(run);
-	else
-		start_poll(run);
+	pass_on(run);
 }
 
 void run_input_tick(struct run *run, uint64_t now_ns)

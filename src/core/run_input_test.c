@@ -3,13 +3,20 @@
 
 #define INTERACTIVE "{\"base_image\":\"host\",\"command\":[\"cat\"],\"interactive\":true%s}"
 
-/* A run that somebody types into. */
-static struct run *typed_into(struct sample *m, const char *more)
+/* A run that waits for its box. */
+static struct run *waiting(struct sample *m, const char *more)
 {
 	char body[256];
 
 	(void)snprintf(body, sizeof(body), INTERACTIVE, more);
-	struct run *run = sample_run(m, body);
+	return sample_run(m, body);
+}
+
+/* A run that somebody types into. */
+static struct run *typed_into(struct sample *m, const char *more)
+{
+	struct run *run = waiting(m, more);
+
 	job_started(sample_job(0));
 	job_running(sample_job(0));
 	CHECK(!sample_job(0)->stdin_is_closed);
@@ -113,6 +120,101 @@ TEST(what_is_typed_arrives_and_the_end_as_well)
 	CHECK_EQ(read(sample_job(0)->ends[CHANNEL_STDIN], buf, 1), 0);
 	run_input_write(run, "late", 4);
 	run_input_close(run);
+	AUTO_FREE char *frames = end_and_read(&m, run);
+	CHECK(strstr(frames, "truncated") == NULL);
+	sample_remove(&m);
+}
+
+/* Nobody has to know when a run begins: before its box is there, and before it runs. */
+TEST(what_is_typed_too_early_waits_and_so_does_the_end)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct run *run = waiting(&m, "");
+	char buf[64];
+
+	run_input_write(run, "one,", 4);
+	job_started(sample_job(0));
+	run_input_write(run, "two", 3);
+	run_input_close(run);
+	run_input_write(run, "late", 4);
+	CHECK_EQ(heard(buf, sizeof(buf)), 0);
+	CHECK(!sample_job(0)->stdin_is_closed);
+	job_running(sample_job(0));
+	CHECK_EQ(heard(buf, sizeof(buf)), 7);
+	CHECK_STR(buf, "one,two");
+	CHECK(sample_job(0)->stdin_is_closed);
+	AUTO_FREE char *frames = end_and_read(&m, run);
+	CHECK(strstr(frames, "truncated") == NULL);
+	sample_remove(&m);
+}
+
+TEST(an_end_alone_waits_as_well)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct run *run = waiting(&m, "");
+	char byte;
+
+	run_input_close(run);
+	job_started(sample_job(0));
+	job_running(sample_job(0));
+	CHECK(sample_job(0)->stdin_is_closed);
+	CHECK_EQ(read(sample_job(0)->ends[CHANNEL_STDIN], &byte, 1), 0);
+	free(end_and_read(&m, run));
+	sample_remove(&m);
+}
+
+/* The first frame is the start, whatever was dropped before it. */
+TEST(limits_that_were_passed_too_early_are_told_after_the_start)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct run *run =
+		waiting(&m, ",\"stdin_max_frame_bytes\":3,\"stdin_max_bytes\":5,\"stdin_bps\":6");
+	char buf[64];
+
+	run_input_write(run, "abcdef", 6);
+	run_input_write(run, "ghijkl", 6);
+	run_input_write(run, "never", 5);
+	CHECK_EQ(stream_last_seq(run->stream), 0);
+	job_started(sample_job(0));
+	job_running(sample_job(0));
+	CHECK_EQ(heard(buf, sizeof(buf)), 5);
+	CHECK_STR(buf, "abcgh");
+	CHECK(sample_job(0)->stdin_is_closed);
+	AUTO_FREE char *frames = end_and_read(&m, run);
+	CHECK(sample_in_order(frames, "\"event\":\"start\"", "stdin_frame_cap", "stdin_frame_cap",
+		"\"truncated\",\"reason\":\"stdin_cap\"", "\"event\":\"stdin_closed\"", NULL));
+	sample_remove(&m);
+}
+
+/* Whoever typed before the start is not idle since then. */
+TEST(to_wait_for_the_start_is_not_to_be_idle)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct run *run = waiting(&m, ",\"stdin_idle_timeout_sec\":1");
+
+	run_input_write(run, "x", 1);
+	run->input.last_ns -= UINT64_C(5000000000);
+	run_input_tick(run, clock_monotonic_ns());
+	job_started(sample_job(0));
+	job_running(sample_job(0));
+	run_input_tick(run, clock_monotonic_ns());
+	CHECK(run->input.fd >= 0);
+	free(end_and_read(&m, run));
+	sample_remove(&m);
+}
+
+TEST(a_run_that_never_begins_forgets_what_was_typed)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct run *run = waiting(&m, "");
+
+	run_input_write(run, "x", 1);
+	job_started(sample_job(0));
 	AUTO_FREE char *frames = end_and_read(&m, run);
 	CHECK(strstr(frames, "truncated") == NULL);
 	sample_remove(&m);
@@ -254,7 +356,12 @@ TEST(a_run_may_end_with_input_pending)
 
 TESTS(UNIT(what_the_request_has_is_given_and_then_it_ends), UNIT(none_at_all_is_given_as_well),
 	UNIT(more_than_a_pipe_holds_is_given_as_it_is_taken),
-	UNIT(what_is_typed_arrives_and_the_end_as_well), UNIT(limits_are_applied_in_order_and_told),
-	UNIT(what_comes_too_fast_is_dropped_whole), UNIT(the_frames_about_it_are_limited),
-	UNIT(what_the_guest_does_not_read_waits), UNIT(a_guest_that_hangs_up_is_not_written_to),
-	UNIT(it_is_closed_when_nobody_types), UNIT(a_run_may_end_with_input_pending))
+	UNIT(what_is_typed_arrives_and_the_end_as_well),
+	UNIT(what_is_typed_too_early_waits_and_so_does_the_end), UNIT(an_end_alone_waits_as_well),
+	UNIT(limits_that_were_passed_too_early_are_told_after_the_start),
+	UNIT(to_wait_for_the_start_is_not_to_be_idle),
+	UNIT(a_run_that_never_begins_forgets_what_was_typed),
+	UNIT(limits_are_applied_in_order_and_told), UNIT(what_comes_too_fast_is_dropped_whole),
+	UNIT(the_frames_about_it_are_limited), UNIT(what_the_guest_does_not_read_waits),
+	UNIT(a_guest_that_hangs_up_is_not_written_to), UNIT(it_is_closed_when_nobody_types),
+	UNIT(a_run_may_end_with_input_pending))

@@ -319,6 +319,7 @@ static void on_running(void *ctx, uint64_t started_ns)
 		(void)snprintf(data, sizeof(data), "{\"ts\":\"%s\"}", at);
 		(void)stream_event(run->stream, "start", data);
 	}
+	run_input_begin(run);
 	run_attach_output(run);
 	audit_run(s->audit, "sandbox.run.running", &run->row, NULL, NULL);
 }
@@ -347,7 +348,7 @@ static void start_again(struct run *run)
 	s->runtime->release(TAKE(run->job));
 	close_fdp(&run->out_fd);
 	close_fdp(&run->err_fd);
-	run_input_fini(run);
+	run_input_retract(run);
 	collector_free(TAKE(run->capture));
 	lister_free(TAKE(run->lister));
 	run_move(run, PHASE_QUEUED);

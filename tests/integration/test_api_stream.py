@@ -449,6 +449,31 @@ def test_what_is_typed_reaches_the_guest(server):
     assert frames[-1]["data"]["exit_code"] == 0
 
 
+def at_once(server, run_id, *messages):
+    """Send messages without a look at how far the run is; its frames."""
+    async def go():
+        async with server.connect(f"{BASE}/runs/{run_id}/stream?from_seq=1") as ws:
+            for message in messages:
+                await ws.send(json.dumps(message))
+            return await take(ws)
+    return asyncio.run(go())
+
+
+def test_input_does_not_have_to_wait_for_the_start(make_server):
+    server = make_server(SANDBOX_MAX_CONCURRENT_RUNS=1)
+    first = server.start_run("sleep", "1").json()["id"]
+    run_id = interactive(server, "cat", stdin_max_frame_bytes=3)
+    frames = at_once(server, run_id, typed("abc"), typed("defg"), CLOSE, typed("late"))
+    assert text_of(frames) == b"abcdef"
+    frames = [f for f in frames if f["type"] != "heartbeat"]
+    assert kinds(frames)[:2] == ["start", "truncated"]
+    assert frames[1]["reason"] == "stdin_frame_cap"
+    assert server.status(first)["phase"] == "completed"
+    for _ in range(10):
+        assert text_of(at_once(server, interactive(server, "wc", "-c"), typed("abc"), CLOSE)
+                       ).strip() == b"3"
+
+
 @pytest.mark.once
 def test_what_is_no_input_is_ignored(server):
     run_id = interactive(server, "cat")
