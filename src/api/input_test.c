@@ -25,7 +25,16 @@ TEST(data_comes_as_text_or_in_base64)
 	check_data("{\"type\":\"stdin\",\"encoding\":\"utf8\",\"data\":\"h\\u00e4\\n\"}",
 		"h\xc3\xa4\n", 4);
 	check_data("{\"type\":\"stdin\",\"data\":\"x\",\"more\":[]}", "x", 1);
+	check_data("{\"type\":\"stdin\",\"data\":\"a\\u0000b\"}", "a\0b", 3);
 	check_data("{\"type\":\"stdin\",\"encoding\":\"base64\",\"data\":\"AP8=\"}", "\0\xff", 2);
+}
+
+TEST(what_a_frame_may_have_fits_a_message)
+{
+	CHECK_EQ(input_message_max(1), 64 << 10);
+	CHECK_EQ(input_message_max(65536), 6 * 65536 + 1024);
+	CHECK_EQ(input_message_max(1 << 20), (6 << 20) + 1024);
+	CHECK_EQ(input_message_max(UINT64_MAX), 8 << 20);
 }
 
 TEST(an_end_is_an_end)
@@ -47,6 +56,8 @@ TEST(all_else_is_nothing)
 		"{\"type\":\"stdin\"}",
 		"{\"type\":\"stdin\",\"data\":\"\"}",
 		"{\"type\":\"stdin\",\"data\":1}",
+		"{\"type\":\"stdin\\u0000\",\"data\":\"x\"}",
+		"{\"type\":\"stdin\",\"data\":\"x\",\"encoding\":\"utf8\\u0000\"}",
 		"{\"type\":\"stdin\",\"data\":\"x\",\"encoding\":null}",
 		"{\"type\":\"stdin\",\"data\":\"x\",\"encoding\":\"utf16\"}",
 		"{\"type\":\"stdin\",\"data\":\"AP8\",\"encoding\":\"base64\"}",
@@ -62,4 +73,5 @@ TEST(all_else_is_nothing)
 	}
 }
 
-TESTS(UNIT(data_comes_as_text_or_in_base64), UNIT(an_end_is_an_end), UNIT(all_else_is_nothing))
+TESTS(UNIT(data_comes_as_text_or_in_base64), UNIT(what_a_frame_may_have_fits_a_message),
+	UNIT(an_end_is_an_end), UNIT(all_else_is_nothing))

@@ -278,6 +278,9 @@ static void subscribe(
 	s->cursor = cursor_open(stream, from, on_wake, s);
 	count(s, METRIC_WS_OPENED);
 	s->ws = exchange_accept_ws(x, &stream_ops, s);
+	if (!stream_has_ended(stream))
+		ws_set_message_max(
+			s->ws, input_message_max(s->api->settings->stdin_max_frame_bytes));
 	on_wake(s);
 }
 

@@ -100,11 +100,15 @@ static int refuse(
 		error->column, error->text);
 }
 
-static int parse(const char *text, size_t size, json_t **ret, size_t *ret_end, struct err *err)
+static int parse(const char *text, size_t size, unsigned takes, json_t **ret, size_t *ret_end,
+	struct err *err)
 {
+	size_t flags = JSON_DECODE_ANY;
 	json_error_t error;
 
-	json_t *json = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+	flags |= takes & JSON_TAKES_NUL ? JSON_ALLOW_NUL : 0;
+	flags |= takes & JSON_TAKES_TWICE ? 0 : JSON_REJECT_DUPLICATES;
+	json_t *json = json_loadb(text, size, flags, &error);
 	if (json) {
 		*ret = json;
 		return 0;
@@ -120,7 +124,7 @@ int json_read_field(const char *text, size_t size, json_t **ret, char ret_field[
 	int r = check(text, size, &end, err);
 
 	if (r == 0)
-		r = parse(text, size, ret, &end, err);
+		r = parse(text, size, 0, ret, &end, err);
 	if (r < 0 && ret_field)
 		json_field_at(text, end, ret_field);
 	return r;
@@ -129,6 +133,14 @@ int json_read_field(const char *text, size_t size, json_t **ret, char ret_field[
 int json_read(const char *text, size_t size, json_t **ret, struct err *err)
 {
 	return json_read_field(text, size, ret, NULL, err);
+}
+
+int json_read_loosely(const char *text, size_t size, unsigned takes, json_t **ret, struct err *err)
+{
+	size_t end = 0;
+	int r = check(text, size, &end, err);
+
+	return r < 0 ? r : parse(text, size, takes, ret, &end, err);
 }
 
 char *json_canonical(const json_t *json)

@@ -17,6 +17,13 @@ struct err;
  * character or invalid UTF-8, is nested deeper than JSON_DEPTH_MAX, or has more values. */
 int json_read(const char *text, size_t size, json_t **ret, struct err *err);
 
+/* Likewise, but taking what these say. */
+enum json_takes {
+	JSON_TAKES_NUL = 1 << 0,   /* in a text, not in a key: for who asks for its length */
+	JSON_TAKES_TWICE = 1 << 1, /* of a key that stands twice the last one counts */
+};
+int json_read_loosely(const char *text, size_t size, unsigned takes, json_t **ret, struct err *err);
+
 /* Likewise; a failure also tells where the reader stopped, as json_field_at() has it. */
 int json_read_field(const char *text, size_t size, json_t **ret, char ret_field[JSON_FIELD_SIZE],
 	struct err *err);

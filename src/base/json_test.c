@@ -51,6 +51,30 @@ TEST(what_is_bad_is_refused_with_a_place)
 	}
 }
 
+/* Only what was asked for, and within the same bounds. */
+TEST(some_may_be_taken_all_the_same)
+{
+	static const char nul[] = "{\"a\":\"x\\u0000y\"}";
+	static const char twice[] = "{\"a\":1,\"a\":2}";
+	static const char nul_key[] = "{\"a\\u0000\":1}";
+	AUTO_JSON *json = NULL;
+	AUTO_JSON *other = NULL;
+	json_t *none = NULL;
+
+	CHECK_EQ(json_read_loosely(nul, strlen(nul), JSON_TAKES_NUL, &json, NULL), 0);
+	CHECK_EQ(json_string_length(json_object_get(json, "a")), 3);
+	CHECK_EQ(json_read_loosely(twice, strlen(twice), JSON_TAKES_TWICE, &other, NULL), 0);
+	CHECK_EQ(json_integer_value(json_object_get(other, "a")), 2);
+	CHECK_EQ(json_read_loosely(nul, strlen(nul), JSON_TAKES_TWICE, &none, NULL), -EBADMSG);
+	CHECK_EQ(json_read_loosely(twice, strlen(twice), JSON_TAKES_NUL, &none, NULL), -EBADMSG);
+	CHECK_EQ(
+		json_read_loosely(nul_key, strlen(nul_key), JSON_TAKES_NUL, &none, NULL), -EBADMSG);
+	char deep[JSON_DEPTH_MAX + 1];
+	memset(deep, '[', sizeof(deep));
+	CHECK_EQ(json_read_loosely(deep, sizeof(deep), JSON_TAKES_NUL, &none, NULL), -EBADMSG);
+	CHECK(none == NULL);
+}
+
 TEST(what_is_wrong_is_said_and_where)
 {
 	static const struct {
@@ -163,6 +187,7 @@ TEST(only_what_is_missing_is_set)
 }
 
 TESTS(UNIT(equal_values_have_one_canonical_text), UNIT(what_is_bad_is_refused_with_a_place),
-	UNIT(what_is_wrong_is_said_and_where), UNIT(what_is_nested_too_deeply_has_a_field),
-	UNIT(nesting_has_an_end), UNIT(the_number_of_values_has_an_end),
-	UNIT(brackets_in_strings_do_not_count), UNIT(only_what_is_missing_is_set))
+	UNIT(some_may_be_taken_all_the_same), UNIT(what_is_wrong_is_said_and_where),
+	UNIT(what_is_nested_too_deeply_has_a_field), UNIT(nesting_has_an_end),
+	UNIT(the_number_of_values_has_an_end), UNIT(brackets_in_strings_do_not_count),
+	UNIT(only_what_is_missing_is_set))

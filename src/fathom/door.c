@@ -346,7 +346,6 @@ static void on_closed(void *ctx)
 }
 
 static const struct ws_ops ops = {
-	.message_max = FATHOM_MESSAGE_MAX,
 	.next = on_next,
 	.message = on_message,
 	.closed = on_closed,
@@ -372,4 +371,5 @@ void door_open(struct door_place *place, struct exchange *x, const struct fathom
 	LIST_INSERT_HEAD(&place->doors, d, link);
 	count(d, METRIC_WS_OPENED);
 	d->ws = exchange_accept_ws(x, &ops, d);
+	ws_set_message_max(d->ws, FATHOM_MESSAGE_MAX);
 }

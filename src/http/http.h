@@ -204,10 +204,9 @@ void flow_drop(struct flow *f);
 /* Nothing is compressed, pings are answered, a peer that is silent for half of idle_sec is
  * pinged, and dropped when it stays silent for the other half. */
 
-#define WS_MESSAGE_MAX (64u << 10) /* of a client; a longer one closes with 1009 */
+#define WS_MESSAGE_MAX (64u << 10) /* of a client, unless a door takes larger ones */
 
 struct ws_ops {
-	size_t message_max; /* instead of WS_MESSAGE_MAX; 0: that */
 	/* The socket can take a message: return the next one, with a reference that is given
 	 * away, or NULL when there is none now; ws_want_write() asks again. It is sent as text,
 	 * and must be UTF-8. */
@@ -224,6 +223,11 @@ struct ws_ops {
  * else answer with an error, which refuses it. Headers that were set, such as
  * Sec-WebSocket-Protocol, go with it, at most 300 bytes. `ctx` belongs to the ops from now on. */
 struct ws *exchange_accept_ws(struct exchange *x, const struct ws_ops *ops, void *ctx);
+
+/* Take messages of so many bytes instead of WS_MESSAGE_MAX, from the first one on when it is
+ * called at once. A longer one closes with 1009. One that is under way takes as much memory as
+ * came of it, and at most twice that. */
+void ws_set_message_max(struct ws *ws, size_t bytes);
 
 void ws_want_write(struct ws *ws);
 

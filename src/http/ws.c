@@ -28,6 +28,7 @@ struct ws {
 	bool is_pinged;  /* since the peer's last word */
 	uint64_t heard_ms;
 	uint64_t closing_ms;
+	size_t message_max;
 	char *message;
 	size_t message_size;
 	size_t message_room;
@@ -78,6 +79,7 @@ struct ws *exchange_accept_ws(struct exchange *x, const struct ws_ops *ops, void
 	ws->conn = x->conn;
 	ws->ops = ops;
 	ws->ctx = ctx;
+	ws->message_max = WS_MESSAGE_MAX;
 	ws->heard_ms = uv_now(x->server->tick.loop);
 	x->conn->ws = ws;
 	reply_upgrade(x, accept);
@@ -86,6 +88,11 @@ struct ws *exchange_accept_ws(struct exchange *x, const struct ws_ops *ops, void
 	if (is_closing)
 		ws_close(ws, FRAME_CODE_RESTART, "service restart");
 	return ws;
+}
+
+void ws_set_message_max(struct ws *ws, size_t bytes)
+{
+	ws->message_max = bytes;
 }
 
 void ws_free(struct ws *ws)
@@ -245,11 +252,6 @@ static void end_frame(struct ws *ws)
 	ws->control_size = 0;
 }
 
-static size_t message_max(const struct ws *ws)
-{
-	return ws->ops->message_max ? ws->ops->message_max : WS_MESSAGE_MAX;
-}
-
 /* A head was read: what it means for the message. */
 static bool begin_frame(struct ws *ws)
 {
@@ -257,7 +259,7 @@ static bool begin_frame(struct ws *ws)
 
 	if (frame_is_control(f))
 		return true;
-	if (f->left > message_max(ws) - ws->message_size)
+	if (f->left > ws->message_max - ws->message_size)
 		return false;
 	if (f->opcode != FRAME_MORE)
 		ws->is_text = f->opcode == FRAME_TEXT;

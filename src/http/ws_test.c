@@ -74,22 +74,19 @@ static void on_closed(void *ctx)
 static const struct ws_ops ops = { .next = on_next, .message = on_message, .closed = on_closed };
 
 #define LARGE_MAX (3u * WS_MESSAGE_MAX)
-static const struct ws_ops large_ops = {
-	.message_max = LARGE_MAX,
-	.next = on_next,
-	.message = on_message,
-	.closed = on_closed,
-};
 
 static void handle_ws(struct exchange *x)
 {
 	struct echo *e = xnew(struct echo);
+	bool is_large = exchange_query(x, "large");
 
 	if (exchange_query(x, "protocol"))
 		exchange_set_header(x, "Sec-WebSocket-Protocol", exchange_query(x, "protocol"));
 	e->next = all;
 	all = e;
-	e->ws = exchange_accept_ws(x, exchange_query(x, "large") ? &large_ops : &ops, e);
+	e->ws = exchange_accept_ws(x, &ops, e);
+	if (is_large)
+		ws_set_message_max(e->ws, LARGE_MAX);
 	n_live++;
 }
 

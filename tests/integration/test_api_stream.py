@@ -475,6 +475,39 @@ def test_input_does_not_have_to_wait_for_the_start(make_server):
 
 
 @pytest.mark.once
+def test_a_nul_is_a_byte_like_any_other(server):
+    assert text_of(at_once(server, interactive(server, "cat"), typed("a\0b"), CLOSE)) == b"a\0b"
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("message", [
+    typed("x" * 65536), typed("\1" * 65536),
+    typed(base64.b64encode(b"x" * 65536).decode(), "base64")])
+def test_a_frame_may_have_what_its_limit_says(server, message):
+    frames = at_once(server, interactive(server, "wc", "-c"), message, CLOSE)
+    assert text_of(frames).strip() == b"65536"
+    assert "truncated" not in kinds(frames)
+
+
+@pytest.mark.once
+def test_a_frame_over_its_limit_is_cut(server):
+    frames = at_once(server, interactive(server, "wc", "-c"), typed("x" * 200000), CLOSE)
+    assert text_of(frames).strip() == b"65536"
+    assert [f["reason"] for f in frames if f["type"] == "truncated"] == ["stdin_frame_cap"]
+
+
+@pytest.mark.once
+def test_the_limit_of_a_message_follows_the_setting(make_server):
+    server = make_server(SANDBOX_INTERACTIVE_MAX_FRAME_BYTES=1 << 20,
+                         SANDBOX_INTERACTIVE_INPUT_BPS=1 << 20)
+    frames = at_once(server, interactive(server, "wc", "-c"), typed("\1" * (1 << 20)), CLOSE)
+    assert text_of(frames).strip() == b"1048576"
+    with pytest.raises(websockets.ConnectionClosed) as closed:
+        at_once(server, interactive(server, "sleep", "2"), typed("x" * (7 << 20)))
+    assert closed.value.code == 1009
+
+
+@pytest.mark.once
 def test_what_is_no_input_is_ignored(server):
     run_id = interactive(server, "cat")
     frames = converse(
