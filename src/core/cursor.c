@@ -21,10 +21,11 @@ struct block {
 struct cursor {
 	LIST_ENTRY(cursor) link;
 	struct stream *stream;
-	uint64_t next;   /* seq */
-	uint64_t wanted; /* not 0: was asked for, and is older than all there is */
-	bool is_waiting; /* in the stream's list */
-	bool is_broken;  /* a file can not be read */
+	uint64_t next;    /* seq */
+	uint64_t awaited; /* not 0: was asked for, and was not there */
+	uint64_t wanted;  /* not 0: was asked for, and will never be there */
+	bool is_waiting;  /* in the stream's list */
+	bool is_broken;   /* a file can not be read */
 	void (*wake)(void *ctx);
 	void *ctx;
 	struct block *block; /* NULL unless it is behind */
@@ -116,6 +117,8 @@ struct cursor *cursor_open(struct stream *s, uint64_t from_seq, void (*wake)(voi
 	if (from_seq < oldest) {
 		c->wanted = from_seq;
 		c->next = oldest;
+	} else if (from_seq != STREAM_TAIL && from_seq > s->last_seq) {
+		c->awaited = from_seq;
 	}
 	if (s->n_cursors++ == 0 && has_heartbeats(s))
 		stream_start_timer(s, TIMER_HEARTBEAT, s->options.heartbeat_ms, on_heartbeat);
@@ -236,11 +239,23 @@ static bool is_stale(struct cursor *c)
 		       record->time_ns + s->options.heartbeat_ms * 1000000 < clock_realtime_ns());
 }
 
+/* What it waited for did not come: then it gets what there is. */
+static void stop_awaiting(struct cursor *c)
+{
+	if (c->awaited > c->stream->last_seq) {
+		c->wanted = c->awaited;
+		c->next = c->stream->index.first_seq;
+	}
+	c->awaited = 0;
+}
+
 /* False, and it waits, when there is none now. */
 static bool has_next(struct cursor *c)
 {
 	struct stream *s = c->stream;
 
+	if (c->awaited > 0 && s->has_ended)
+		stop_awaiting(c);
 	while (c->next <= s->last_seq && is_stale(c))
 		c->next++;
 	if (c->next <= s->last_seq && !c->is_broken)

@@ -282,29 +282,48 @@ static void write_trimmed(struct sample *m)
 #define FRAME_5 "{\"type\":\"stdout\",\"encoding\":\"utf8\",\"data\":\"abc\",\"seq\":5}"
 #define FRAME_6 "{\"type\":\"stdout\",\"encoding\":\"utf8\",\"data\":\"def\",\"seq\":6}"
 
-static void check_trimmed(struct sample *m)
-{
-	static const struct {
-		uint64_t from_seq;
-		const char *texts[3];
-	} cases[] = {
-		{ 0, { FRAME_5, FRAME_6 } },
-		{ 1, { RESUME("1", "4"), FRAME_5, FRAME_6 } },
-		{ 4, { RESUME("4", "1"), FRAME_5, FRAME_6 } },
-		{ 5, { FRAME_5, FRAME_6 } },
-		{ 6, { FRAME_6 } },
-		{ 7, { 0 } },
-		{ STREAM_TAIL, { 0 } },
-	};
+struct trimmed {
+	uint64_t from_seq;
+	const char *texts[3];
+};
 
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+static void check_cases(struct sample *m, const struct trimmed *cases, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
 		struct cursor *c = cursor_open(m->stream, cases[i].from_seq, NULL, NULL);
 
 		for (size_t k = 0; k < 3 && cases[i].texts[k]; k++)
 			CHECK_NEXT(c, cases[i].texts[k]);
 		CHECK(cursor_next(c) == NULL);
+		CHECK_EQ(cursor_is_done(c), stream_has_ended(m->stream));
 		cursor_close(c);
 	}
+}
+
+static void check_trimmed(struct sample *m)
+{
+	static const struct trimmed cases[] = {
+		{ 0, { FRAME_5, FRAME_6 } },
+		{ 1, { RESUME("1", "4"), FRAME_5, FRAME_6 } },
+		{ 4, { RESUME("4", "1"), FRAME_5, FRAME_6 } },
+		{ 5, { FRAME_5, FRAME_6 } },
+		{ 6, { FRAME_6 } },
+		{ STREAM_TAIL, { 0 } },
+	};
+
+	check_cases(m, cases, ARRAY_SIZE(cases));
+}
+
+/* What is not there yet may come; of an ended stream it will not. */
+static void check_beyond(struct sample *m)
+{
+	static const struct trimmed open[] = { { 7, { 0 } }, { 9, { 0 } } };
+	static const struct trimmed ended[] = {
+		{ 7, { RESUME("7", "0"), FRAME_5, FRAME_6 } },
+		{ 9, { RESUME("9", "0"), FRAME_5, FRAME_6 } },
+	};
+
+	check_cases(m, stream_has_ended(m->stream) ? ended : open, ARRAY_SIZE(open));
 }
 
 TEST(who_asks_for_what_was_removed_is_told)
@@ -317,13 +336,39 @@ TEST(who_asks_for_what_was_removed_is_told)
 	write_trimmed(&m);
 	sample_open_ended(&m);
 	check_trimmed(&m);
+	check_beyond(&m);
 	sample_close(&m);
 	sample_open(&m);
 	check_trimmed(&m);
+	check_beyond(&m);
 	CHECK_EQ(stream_log_bytes(m.stream), 6);
 	CHECK_EQ(stream_read_output(m.stream, FRAME_STDOUT, 100, &text, &size, &total), 0);
 	CHECK_STR(text, "abcdef");
 	CHECK_EQ(stream_event(m.stream, "more", "{}"), 7);
+}
+
+TEST(who_waits_for_what_never_comes_gets_what_there_is)
+{
+	SAMPLE(m);
+
+	sample_open(&m);
+	add_events(&m, 1);
+	struct cursor *next = cursor_open(m.stream, 2, NULL, NULL);
+	struct cursor *never = cursor_open(m.stream, 7, NULL, NULL);
+	CHECK(cursor_next(next) == NULL && cursor_next(never) == NULL);
+	CHECK_EQ(stream_event(m.stream, "end", "{}"), 2);
+	stream_end(m.stream);
+	sample_idle(&m, 1);
+	CHECK_NEXT(next, "{\"type\":\"event\",\"event\":\"end\",\"data\":{},\"seq\":2}");
+	CHECK_NEXT(never, "{\"type\":\"event\",\"event\":\"resume\",\"data\":"
+			  "{\"requested_from_seq\":7,\"delivered_from_seq\":1,"
+			  "\"lost_count\":0},\"seq\":1}");
+	CHECK_NEXT(never, "{\"type\":\"event\",\"event\":\"e1\",\"data\":{},\"seq\":1}");
+	CHECK_NEXT(never, "{\"type\":\"event\",\"event\":\"end\",\"data\":{},\"seq\":2}");
+	CHECK(cursor_next(next) == NULL && cursor_next(never) == NULL);
+	CHECK(cursor_is_done(next) && cursor_is_done(never));
+	cursor_close(next);
+	cursor_close(never);
 }
 
 /* --- damage while it is open --- */
@@ -348,4 +393,5 @@ TESTS(UNIT(frames_can_be_had_as_they_are_kept), UNIT(a_cursor_begins_where_it_wa
 	UNIT(those_at_the_tail_share_one_message), UNIT(heartbeats_come_while_somebody_listens),
 	UNIT(a_replay_leaves_old_heartbeats_out), UNIT(there_are_none_after_the_end),
 	UNIT(who_asks_for_what_was_removed_is_told),
+	UNIT(who_waits_for_what_never_comes_gets_what_there_is),
 	UNIT(a_file_that_shrinks_ends_the_cursor_and_nothing_else))

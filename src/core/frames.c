@@ -367,6 +367,6 @@ struct shared *frames_encode_resume(uint64_t wanted, uint64_t seq)
 	(void)snprintf(head, sizeof(head),
 		"{\"type\":\"event\",\"event\":\"resume\",\"data\":{\"requested_from_seq\":%" PRIu64
 		",\"delivered_from_seq\":%" PRIu64 ",\"lost_count\":%" PRIu64 "}",
-		wanted, seq, seq - wanted);
+		wanted, seq, seq > wanted ? seq - wanted : 0);
 	return finish_message(head, "", seq);
 }

@@ -45,6 +45,9 @@ TEST(each_kind_has_its_message)
 	check_message(frames_encode(&beat),
 		"{\"type\":\"heartbeat\",\"ts\":\"2023-11-14T22:13:20.123456Z\","
 		"\"seq\":18446744073709551615}");
+	check_message(frames_encode_resume(10, 3),
+		"{\"type\":\"event\",\"event\":\"resume\",\"data\":{\"requested_from_seq\":10,"
+		"\"delivered_from_seq\":3,\"lost_count\":0},\"seq\":3}");
 	check_message(frames_encode_resume(3, 10),
 		"{\"type\":\"event\",\"event\":\"resume\",\"data\":{\"requested_from_seq\":3,"
 		"\"delivered_from_seq\":10,\"lost_count\":7},\"seq\":10}");

@@ -171,9 +171,9 @@ bool stream_take_files(struct stream *s, struct stream_files *ret);
 
 /* --- subscribers --- */
 
-/* Where to begin: from_seq >= 1 is that frame (if retention removed it, the oldest, after
- * a "resume" event frame; if there is no such frame yet, wait for it); 0 is the oldest
- * there is; STREAM_TAIL is what comes next. */
+/* Where to begin: from_seq >= 1 is that frame (if there is no such frame yet, wait for it; if
+ * retention removed it, or the stream has ended without it, the oldest, after a "resume" event
+ * frame); 0 is the oldest there is; STREAM_TAIL is what comes next. */
 #define STREAM_TAIL UINT64_MAX
 
 /* `wake` is called on the loop when there may be a frame after cursor_next() had none, or the
