@@ -235,6 +235,14 @@ static int admit(struct exchange *x, const char *id, struct visitor *ret)
 	return take_owner(x, ret);
 }
 
+/* A signature stands for the owner, whoever that is, unless it names one. */
+static bool is_owner(struct visitor *v, const char *user_id)
+{
+	if (v->is_anybodys && !v->is_named)
+		(void)identity_make(user_id, false, &v->who);
+	return streq(user_id, v->who.user_id);
+}
+
 /* The stream of a run that lives and is this visitor's, or NULL. */
 static struct stream *find_live(struct service *service, const char *id, struct visitor *v)
 {
@@ -242,9 +250,7 @@ static struct stream *find_live(struct service *service, const char *id, struct 
 
 	if (!run || !run->stream)
 		return NULL;
-	if (v->is_anybodys && !v->is_named)
-		(void)identity_make(run->row.user_id, false, &v->who);
-	return streq(run->row.user_id, v->who.user_id) ? stream_ref(run->stream) : NULL;
+	return is_owner(v, run->row.user_id) ? stream_ref(run->stream) : NULL;
 }
 
 /* Where to begin: what is no number from 1 is the beginning, nothing at all is near the end. */
@@ -310,12 +316,12 @@ static void refuse(struct exchange *x, int r)
 }
 
 /* Of one that is not over, and yet not alive, the server does not know yet how it goes on. */
-static int open_ended(struct service *service, const struct run_row *row, const struct visitor *v,
-	struct stream **ret)
+static int open_ended(
+	struct service *service, const struct run_row *row, struct visitor *v, struct stream **ret)
 {
 	enum phase phase;
 
-	if (!streq(row->user_id, v->who.user_id))
+	if (!is_owner(v, row->user_id))
 		return -ENOENT;
 	if (phase_find(row->phase, &phase) < 0 || !phase_is_over(phase))
 		return -EAGAIN;
@@ -345,7 +351,7 @@ static void look_up(struct exchange *x, const char *id, const struct visitor *v)
 	struct service *service = api_of(x)->service;
 	struct lookup *l;
 
-	if (!uuid_is_valid(id) || !v->who.user_id[0] || run_find(service, id, NULL)) {
+	if (!uuid_is_valid(id) || run_find(service, id, NULL)) {
 		refuse(x, -ENOENT);
 		return;
 	}

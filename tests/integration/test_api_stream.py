@@ -98,6 +98,11 @@ def test_from_seq_says_where_to_begin(server):
         assert read(server, path + str(seq)) == everything[seq - 1:]
     for garbage in ("0", "-1", "x", "", "1e3", "99999999999999999999"):
         assert read(server, path + garbage) == everything
+    for beyond in (len(everything) + 1, 1000):
+        note, *rest = read(server, path + str(beyond))
+        assert rest == everything
+        assert note == {"type": "event", "event": "resume", "seq": 1, "data": {
+            "requested_from_seq": beyond, "delivered_from_seq": 1, "lost_count": 0}}
 
 
 @pytest.mark.once
@@ -352,7 +357,8 @@ def test_a_wrong_signature_is_refused(make_server):
         text = "&".join(f"{name}={value}" for name, value in query.items())
         return f"{BASE}/runs/{run_id}/stream?{text}"
     assert read(server, path(token=good, exp=soon, u="single_user"), key="")
-    assert read(server, path(token=good, exp=soon))  # whose it is follows from the key
+    assert read(server, path(token=good, exp=soon))
+    assert read(server, path(token=good, exp=soon), key="")  # whose it is follows from the run
     iso = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(soon))
     assert read(server, path(token=good, exp=iso, u="single_user"), key="")
     wrong = [
