@@ -10,7 +10,8 @@
 #include "base/str.h"
 #include "core/policy.h"
 
-/* The most that any policy allows; what is above the server's own is clamped later. */
+/* More than any policy allows: what is above these is lowered to them here, and to the server's
+ * own later. Only a time that is too long is refused. */
 #define TIMEOUT_MS_MAX (3600u * 1000u)
 #define MEMORY_MB_MIN  64u
 #define MEMORY_MB_MAX  (1u << 30)
@@ -28,7 +29,7 @@ struct field {
 	uint64_t min;
 	uint64_t max;
 	size_t offset; /* where it goes; SIZE_MAX: nowhere */
-	void (*keep)(const json_t *value, void *at);
+	void (*keep)(const struct field *f, const json_t *value, void *at);
 };
 
 static const char *const type_names[FATHOM_TYPE_COUNT] = {
@@ -61,6 +62,17 @@ static int check_number(const struct field *f, const json_t *value, struct err *
 	return 0;
 }
 
+/* Any that is enough: it is lowered to the most. */
+static int check_amount(const struct field *f, const json_t *value, struct err *err)
+{
+	json_int_t n = json_integer_value(value);
+
+	if (!json_is_integer(value) || n < 0 || (uint64_t)n < f->min)
+		return err_set(err, -EBADMSG, "%s must be an integer from %llu", f->name,
+			(unsigned long long)f->min);
+	return 0;
+}
+
 static int check_object(const struct field *f, const json_t *value, struct err *err)
 {
 	return json_is_object(value) ? 0 : err_set(err, -EBADMSG, "%s must be an object", f->name);
@@ -88,7 +100,7 @@ static bool is_id(const json_t *value)
 	const char *id = json_string_value(value);
 	size_t size = json_string_length(value);
 
-	if (!id || size < 1 || size > FATHOM_ID_MAX)
+	if (!id || size < 1 || size > FATHOM_ID_MAX || strlen(id) != size)
 		return false;
 	for (; *id; id++) {
 		if ((unsigned char)*id < 0x20 || *id == 0x7f)
@@ -106,18 +118,22 @@ static int check_id(const struct field *f, const json_t *value, struct err *err)
 		FATHOM_ID_MAX);
 }
 
-static void keep_text(const json_t *value, void *at)
+static void keep_text(const struct field *f, const json_t *value, void *at)
 {
+	(void)f;
 	*(const char **)at = json_string_value(value);
 }
 
-static void keep_number(const json_t *value, void *at)
+static void keep_number(const struct field *f, const json_t *value, void *at)
 {
-	*(uint64_t *)at = (uint64_t)json_integer_value(value);
+	uint64_t n = (uint64_t)json_integer_value(value);
+
+	*(uint64_t *)at = n < f->max ? n : f->max;
 }
 
-static void keep_value(const json_t *value, void *at)
+static void keep_value(const struct field *f, const json_t *value, void *at)
 {
+	(void)f;
 	*(const json_t **)at = value;
 }
 
@@ -135,16 +151,16 @@ static const struct field execute_fields[] = {
 	{ ID },
 	{ STAMP },
 	{ "language", true, check_text, 1, 64, AT(language), keep_text },
-	{ "code", true, check_text, 0, FATHOM_MESSAGE_MAX, AT(code), keep_text },
-	{ "stdin", false, check_text, 0, FATHOM_MESSAGE_MAX, AT(input), keep_text },
+	{ "code", true, check_text, 0, FATHOM_TEXT_MAX, AT(code), keep_text },
+	{ "stdin", false, check_text, 0, FATHOM_TEXT_MAX, AT(input), keep_text },
 	{ "env", false, check_env, 0, 0, AT(env), keep_value },
 	{ "limits", true, check_object, 0, 0, NOWHERE },
 	{ "limits.timeout_ms", true, check_number, 1, TIMEOUT_MS_MAX, AT(timeout_ms), keep_number },
-	{ "limits.memory_mb", true, check_number, MEMORY_MB_MIN, MEMORY_MB_MAX, AT(memory_mb),
+	{ "limits.memory_mb", true, check_amount, MEMORY_MB_MIN, MEMORY_MB_MAX, AT(memory_mb),
 		keep_number },
-	{ "limits.cpu_shares", false, check_number, SHARES_MIN, SHARES_MAX, AT(cpu_shares),
+	{ "limits.cpu_shares", false, check_amount, SHARES_MIN, SHARES_MAX, AT(cpu_shares),
 		keep_number },
-	{ "limits.max_output_bytes", false, check_number, 1, OUTPUT_MAX, AT(max_output_bytes),
+	{ "limits.max_output_bytes", false, check_amount, 1, OUTPUT_MAX, AT(max_output_bytes),
 		keep_number },
 	{ 0 },
 };
@@ -173,7 +189,7 @@ static int take_field(const struct field *f, struct fathom_message *m, struct er
 		return f->is_required ? err_set(err, -EBADMSG, "%s is required", f->name) : 0;
 	int r = f->check(f, value, err);
 	if (r == 0 && f->keep)
-		f->keep(value, (char *)m + f->offset);
+		f->keep(f, value, (char *)m + f->offset);
 	return r;
 }
 
@@ -205,19 +221,29 @@ static int find_type(const json_t *body, enum fathom_type *ret, struct err *err)
 	return err_set(err, -EBADMSG, "type must be execute, cancel or ping");
 }
 
+/* One that is refused for what stands somewhere in it may still say which execution it is about. */
+static int read_body(const char *data, size_t size, json_t **ret, struct err *err)
+{
+	int r = json_read(data, size, ret, err);
+
+	if (r < 0)
+		(void)json_read_loosely(data, size, JSON_TAKES_NUL | JSON_TAKES_TWICE, ret, NULL);
+	return r;
+}
+
 int fathom_message_parse(const char *data, size_t size, struct fathom_message *ret, struct err *err)
 {
 	*ret = (struct fathom_message){
 		.cpu_shares = SHARES_STANDARD,
 		.max_output_bytes = OUTPUT_STANDARD,
 	};
-	int r = json_read(data, size, &ret->body, err);
+	int r = read_body(data, size, &ret->body, err);
+	if (is_id(find_value(ret->body, "id")))
+		ret->id = json_string_value(find_value(ret->body, "id"));
 	if (r < 0)
 		return err_wrap(err, -EBADMSG, "a message must be one JSON object");
 	if (!json_is_object(ret->body))
 		return err_set(err, -EBADMSG, "a message must be one JSON object");
-	if (is_id(find_value(ret->body, "id")))
-		ret->id = json_string_value(find_value(ret->body, "id"));
 	r = check_version(ret->body, err);
 	if (r == 0)
 		r = find_type(ret->body, &ret->type, err);

@@ -9,8 +9,12 @@
 struct err;
 
 #define FATHOM_VERSION_SPOKEN 1
-#define FATHOM_MESSAGE_MAX    (1u << 20) /* bytes of one, with all it carries */
+#define FATHOM_TEXT_MAX       (1u << 20) /* bytes of code, and of input */
 #define FATHOM_ID_MAX         128u       /* bytes of an execution's id */
+
+/* Bytes of a message, with all it carries. What is too long for us and not for this is refused
+ * like any other mistake; what is too long for this ends the connection. */
+#define FATHOM_MESSAGE_MAX (4u << 20)
 
 enum fathom_type {
 	FATHOM_EXECUTE,

@@ -167,10 +167,45 @@ TEST(every_field_of_an_execution_is_looked_at)
 		{ LANGUAGE CODE "\"stdin\":\"\\u0000\"," LIMITS, "JSON" },
 	};
 
-	for (size_t i = 0; i + 1 < ARRAY_SIZE(cases); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		check_execute_refused(cases[i][0], cases[i][1]);
-	/* No JSON to find an id in. */
-	check_refused("{\"id\":\"e1\",\"stdin\":\"\\u0000\"}", "JSON", NULL);
+}
+
+/* Where JSON is refused for what stands in it, an id is still one. */
+TEST(whose_message_it_is_can_be_told_of_what_is_refused_whole)
+{
+	check_refused("{\"id\":\"e1\",\"stdin\":\"\\u0000\"}", "NUL", "e1");
+	check_refused("{\"id\":\"e1\",\"v\":1,\"v\":1}", "duplicate", "e1");
+	check_refused("{\"id\":\"e1\\u0000\"}", "NUL", NULL);
+	check_refused("[\"id\",\"\\u0000\"]", "NUL", NULL);
+}
+
+TEST(amounts_above_all_policies_are_lowered)
+{
+	static const char text[] = "{" EXECUTE ",\"language\":\"python\",\"code\":\"\",\"limits\":{"
+				   "\"timeout_ms\":1,\"memory_mb\":9223372036854775807,"
+				   "\"cpu_shares\":10000000,"
+				   "\"max_output_bytes\":9223372036854775807}}";
+	struct err err = { 0 };
+	struct fathom_message m;
+
+	CHECK_EQ(fathom_message_parse(text, strlen(text), &m, &err), 0);
+	CHECK_EQ(m.memory_mb, 1 << 30);
+	CHECK_EQ(m.cpu_shares, 1 << 20);
+	CHECK_EQ(m.max_output_bytes, UINT64_C(1) << 40);
+	fathom_message_fini(&m);
+}
+
+TEST(code_has_a_size)
+{
+	static const char head[] = "{" EXECUTE ",\"language\":\"python\"," LIMITS ",\"code\":\"";
+	size_t size = sizeof(head) + FATHOM_TEXT_MAX + 3;
+	AUTO_FREE char *text = xcalloc(1, size + 1);
+
+	memset(text, 'x', size);
+	memcpy(text, head, sizeof(head) - 1);
+	memcpy(text + sizeof(head) + FATHOM_TEXT_MAX, "\"}", 3);
+	check_refused(text, "code must have 0 to 1048576 bytes, not 1048577", "e1");
 }
 
 TEST(an_id_has_a_size)
@@ -193,4 +228,6 @@ TEST(an_id_has_a_size)
 
 TESTS(UNIT(an_execution_with_all_there_is), UNIT(what_is_not_said_has_its_default),
 	UNIT(the_short_ones), UNIT(what_is_no_message_of_this_version),
-	UNIT(every_field_of_an_execution_is_looked_at), UNIT(an_id_has_a_size))
+	UNIT(every_field_of_an_execution_is_looked_at),
+	UNIT(whose_message_it_is_can_be_told_of_what_is_refused_whole),
+	UNIT(amounts_above_all_policies_are_lowered), UNIT(code_has_a_size), UNIT(an_id_has_a_size))

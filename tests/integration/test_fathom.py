@@ -311,6 +311,9 @@ INVALID = [
     ({"limits": {"timeout_ms": 1}}, "limits.memory_mb is required"),
     ({"limits": {"timeout_ms": 0, "memory_mb": 64}}, "limits.timeout_ms must"),
     ({"limits": {"timeout_ms": 1, "memory_mb": 1}}, "limits.memory_mb must"),
+    ({"limits": {"timeout_ms": 1, "memory_mb": 64, "cpu_shares": 1}}, "limits.cpu_shares must"),
+    ({"code": "print(1)\0"}, "NUL"), ({"env": {"A": "\0"}}, "NUL"), ({"more": ["\0"]}, "NUL"),
+    ({"id": "e\0"}, "NUL"),
 ]
 
 
@@ -324,6 +327,25 @@ def test_invalid_requests(server):
             assert word in got[0]["message"]
             assert got[0].get("id") == (None if "id" in change else "e")
     talk(server, go)
+
+
+@pytest.mark.once
+def test_a_key_that_comes_twice_is_refused_with_the_id(server):
+    async def go(c):
+        await c.send('{"v":1,"type":"ping","id":"e","ts":"x","ts":"y"}')
+        return await c.recv()
+    assert talk(server, go)["id"] == "e"
+
+
+@pytest.mark.once
+def test_limits_above_all_policies_are_lowered(server):
+    got = run(server, "print(1)", limits={
+        "timeout_ms": 5000, "memory_mb": 1 << 40, "cpu_shares": 10_000_000,
+        "max_output_bytes": 1 << 62})
+    assert text_of(got) == "1\n"
+    granted = got[0]["limits"]
+    assert granted["cpu_shares"] <= 1 << 20
+    assert granted["memory_mb"] < 1 << 30
 
 
 @pytest.mark.once
@@ -657,8 +679,15 @@ def test_a_message_has_a_size(server):
     async def go(c):
         got = await c.run(execute("e", "#" * 900_000 + "\nprint('large')"))
         assert text_of(got) == "large\n"
-        await c.send(execute("e", "#" * (1 << 20)))
+        for code, stdin in (("#" * ((1 << 20) + 1), None), ("", "\1" * 300_000 + "x" * 800_000)):
+            got = await c.run(execute("e", code, stdin=stdin))
+            assert words(got) == ["error"]
+            assert (got[0]["code"], got[0]["id"]) == ("INVALID_REQUEST", "e")
+            assert "must have 0 to 1048576 bytes" in got[0]["message"]
+        got = await c.run(execute("e", "print('most')" + "#" * ((1 << 20) - 13)))
+        assert text_of(got) == "most\n"
         with pytest.raises(websockets.ConnectionClosed) as closed:
+            await c.send(execute("e", "#" * (4 << 20)))
             await c.recv()
         return closed.value.code
     assert talk(server, go) == 1009
