@@ -25,12 +25,18 @@ static json_t *source_of(const struct fathom_message *m, const struct lang *l)
 	return files;
 }
 
-static json_t *command_of(const struct lang *l)
+/* A PATH of the client's is for its program, not for who runs that. What is in an image of its
+ * own we do not know: there it is looked for like any other. */
+static json_t *command_of(const struct fathom_message *m, const struct lang *l, const char *image)
 {
 	json_t *list = json_array();
+	char program[256];
 
 	for (size_t i = 0; l->argv[i]; i++)
 		(void)json_array_append_new(list, json_string(l->argv[i]));
+	if (json_object_get(m->env, "PATH") && streq(image, "host") &&
+		lang_find_program(l, program, sizeof(program)))
+		(void)json_array_set_new(list, 0, json_string(program));
 	return list;
 }
 
@@ -64,7 +70,7 @@ json_t *wish_make(const struct fathom_message *m, const struct lang *l, const ch
 	json_t *body = json_object();
 
 	(void)json_object_set_new(body, "base_image", json_string(image));
-	(void)json_object_set_new(body, "command", command_of(l));
+	(void)json_object_set_new(body, "command", command_of(m, l, image));
 	(void)json_object_set_new(body, "files", source_of(m, l));
 	(void)json_object_set_new(body, "env", env_of(m, l));
 	(void)json_object_set_new(body, "timeout_ms", json_integer((json_int_t)m->timeout_ms));

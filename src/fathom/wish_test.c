@@ -74,4 +74,19 @@ TEST(the_clients_variables_come_before_the_languages)
 	request_fini(&r);
 }
 
-TESTS(UNIT(it_is_a_request_like_any_other), UNIT(the_clients_variables_come_before_the_languages))
+TEST(a_path_is_for_the_program_and_not_for_who_runs_it)
+{
+	AUTO_JSON *body = make(",\"env\":{\"PATH\":\"/x\"},\"limits\":{"
+			       "\"timeout_ms\":1,\"memory_mb\":64}");
+	char program[256] = "python3";
+	struct request r;
+
+	parse(body, &r);
+	(void)lang_find_program(lang_find("python"), program, sizeof(program));
+	CHECK_STR(json_string_value(json_array_get(r.command, 0)), program);
+	CHECK_STR(json_string_value(json_object_get(r.env, "PATH")), "/x");
+	request_fini(&r);
+}
+
+TESTS(UNIT(a_path_is_for_the_program_and_not_for_who_runs_it), UNIT(it_is_a_request_like_any_other),
+	UNIT(the_clients_variables_come_before_the_languages))

@@ -62,10 +62,13 @@ const struct lang langs[] = {
 		.name = "shell",
 		.aliases = WORDS("sh", "bash"),
 		.source = "main.sh",
-		/* bash where there is one, as small images have none. */
+		/* bash where there is one, as small images have none; also when the guest is to
+		 * have a PATH that leads to neither. */
 		.argv = WORDS("sh", "-c",
-			"command -v bash >/dev/null && exec bash \"$@\"; exec sh \"$@\"", "sh",
-			"/workspace/main.sh"),
+			"command -v bash >/dev/null && exec bash \"$@\"; "
+			"[ -x /bin/bash ] && exec /bin/bash \"$@\"; "
+			"[ -x /bin/sh ] && exec /bin/sh \"$@\"; exec sh \"$@\"",
+			"sh", "/workspace/main.sh"),
 		.env = NONE,
 		.needs = NEEDS({ "sh", "dash" }),
 	},
@@ -201,18 +204,29 @@ static bool is_shown(const char *path, int mode)
 	return false;
 }
 
+static bool find_program(const char *name, char *buf, size_t size)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(programs); i++) {
+		int n = snprintf(buf, size, "%s/%s", programs[i], name);
+
+		if (n > 0 && (size_t)n < size && is_shown(buf, X_OK))
+			return true;
+	}
+	return false;
+}
+
+bool lang_find_program(const struct lang *l, char *buf, size_t size)
+{
+	return find_program(l->argv[0], buf, size);
+}
+
 static bool is_met(const struct lang_need *need)
 {
 	char path[256];
 
 	if (need->name[0] == '/')
 		return is_shown(need->name, R_OK);
-	for (size_t i = 0; i < ARRAY_SIZE(programs); i++) {
-		(void)snprintf(path, sizeof(path), "%s/%s", programs[i], need->name);
-		if (is_shown(path, X_OK))
-			return true;
-	}
-	return false;
+	return find_program(need->name, path, sizeof(path));
 }
 
 int lang_check(const struct lang *l, struct err *err)

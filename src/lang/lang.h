@@ -1,6 +1,7 @@
 /* The languages we know: data, not code. What a language needs is part of its row, so that
  * one we know and this machine lacks is told from one nobody here has heard of. */
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
 
 struct err;
@@ -31,6 +32,10 @@ const char *lang_nearest(const char *name);
 
 /* Every name but the aliases, as in "python, javascript and shell". Cut where it does not fit. */
 void lang_list(char *buf, size_t size);
+
+/* Where the "host" image has the program that runs it, however the PATH of a guest is set:
+ * "/usr/bin/python3". False when it is not there. Looks at the disk each time. */
+bool lang_find_program(const struct lang *l, char *buf, size_t size);
 
 /* Whether the "host" image can run it: 0, or -ENOENT with a sentence that names what is missing
  * and the package that has it. Looks at the disk each time, so that what was just installed

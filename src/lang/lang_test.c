@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/str.h"
@@ -89,6 +90,20 @@ TEST(one_that_is_not_here_says_what_to_install)
 	CHECK_EQ(lang_check(&l, NULL), -ENOENT);
 }
 
+TEST(programs_are_found_without_a_path)
+{
+	static const char *const none[] = { "no-such-program", NULL };
+	const struct lang missing = { .name = "b", .argv = none };
+	char path[256];
+	char small[6];
+
+	CHECK(lang_find_program(lang_find("shell"), path, sizeof(path)));
+	CHECK_EQ(path[0], '/');
+	CHECK_EQ(access(path, X_OK), 0);
+	CHECK(!lang_find_program(lang_find("shell"), small, sizeof(small)));
+	CHECK(!lang_find_program(&missing, path, sizeof(path)));
+}
+
 TEST(a_slip_is_noticed)
 {
 	CHECK_STR(lang_nearest("pyhton"), "python");
@@ -98,4 +113,5 @@ TEST(a_slip_is_noticed)
 
 TESTS(UNIT(languages_are_found_by_every_name), UNIT(every_language_is_whole),
 	UNIT(what_is_executed_is_needed), UNIT(the_list_has_every_name_once),
-	UNIT(one_that_is_not_here_says_what_to_install), UNIT(a_slip_is_noticed))
+	UNIT(one_that_is_not_here_says_what_to_install), UNIT(programs_are_found_without_a_path),
+	UNIT(a_slip_is_noticed))

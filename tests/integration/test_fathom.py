@@ -338,6 +338,16 @@ def test_a_key_that_comes_twice_is_refused_with_the_id(server):
 
 
 @pytest.mark.once
+@pytest.mark.parametrize("language, code", [
+    ("python", "import os; print(os.environ['PATH'])"), ("shell", "echo $PATH"),
+    ("perl", "print $ENV{PATH}, \"\\n\"")])
+def test_an_interpreter_is_found_whatever_path_a_program_has(server, language, code):
+    got = run(server, code, language, env={"PATH": "/x"})
+    assert text_of(got) == "/x\n"
+    assert got[-1]["exit_code"] == 0
+
+
+@pytest.mark.once
 def test_limits_above_all_policies_are_lowered(server):
     got = run(server, "print(1)", limits={
         "timeout_ms": 5000, "memory_mb": 1 << 40, "cpu_shares": 10_000_000,
