@@ -1,7 +1,8 @@
 /* From the guest's pipes to frames. Nothing waits for a subscriber here, and nothing but
  * the log cap bounds what is kept. A guest is read whenever it has written: in turns, so
- * that others get theirs, and a little slower when it writes byte by byte, since each
- * frame costs 32 bytes of index.
+ * that others get theirs, and a little slower when it goes on to write byte by byte, as
+ * Python does with a traceback: each frame costs 32 bytes of index and a message to everybody
+ * who listens.
  *
  * The beginning of a character waits for its rest, in the spool, until that comes or the output
  * ends. So does the last byte of other encodings now and then: it is late, but nothing is
@@ -23,8 +24,8 @@
 #define PIPE_BYTES  (1 << 20) /* what we ask the kernel to let a guest write ahead, ... */
 #define LARGE_BYTES (1 << 15) /* ... once it has written so much at once */
 #define DROP_SIZE   (64u << 10)
-#define SMALL_BYTES 512u  /* a frame below that counts as small */
-#define SMALL_BURST 1000u /* so many are free; then one in PACE_MS, in the long run */
+#define SMALL_BYTES 512u /* a frame below that counts as small */
+#define SMALL_BURST 16u  /* so many are free; then one in PACE_MS, in the long run */
 #define PACE_MS     2u
 
 /* What was spooled is read back from the page cache into here to be cut. */
