@@ -123,6 +123,24 @@ static void on_uploaded(void *ctx, int r, const char *text, uint64_t n_bytes)
 	free_upload(u);
 }
 
+/* A door may have refused it before it was all there; here pass those of every door. */
+static bool is_within_size(const struct session_upload *what, uint64_t max_mb, struct problem *p)
+{
+	uint64_t left = max_mb << 20;
+
+	for (size_t i = 0; i < what->n_sources; i++) {
+		if (what->sources[i].size > left) {
+			(void)problem_set(p, "payload_too_large",
+				"the upload is larger than the %llu MB that one may have",
+				(unsigned long long)max_mb);
+			problem_add(p, "limit_mb", json_integer((json_int_t)max_mb));
+			return false;
+		}
+		left -= what->sources[i].size;
+	}
+	return true;
+}
+
 void session_put_files(
 	struct session *session, struct session_upload *upload, upload_cb *done, void *ctx)
 {
@@ -140,7 +158,8 @@ void session_put_files(
 		.block_binaries = c->block_binaries,
 		.ignore = c->upload_ignore,
 	};
-	if (session_is_usable(session, &problem)) {
+	if (session_is_usable(session, &problem) &&
+		is_within_size(&u->what, c->max_upload_mb, &problem)) {
 		errand_start(session, &plan, on_uploaded, u);
 		return;
 	}

@@ -21,7 +21,8 @@ static void on_uploaded(void *ctx, const struct upload_result *result, struct pr
 	u->n_files = result->n_files;
 }
 
-static void upload(struct sample *m, struct session *session, struct uploaded *u)
+/* A file that is said to have `size` bytes. */
+static void upload_of(struct sample *m, struct session *session, uint64_t size, struct uploaded *u)
 {
 	struct session_upload what = { .n_sources = 1, .kind = "plain" };
 
@@ -29,10 +30,15 @@ static void upload(struct sample *m, struct session *session, struct uploaded *u
 	what.fd = openat(m->dir.fd, "spool", O_RDONLY | O_CLOEXEC);
 	what.sources = xnew(struct upload_source);
 	what.sources[0] = (struct upload_source){
-		.fd = what.fd, .size = 14, .name = xstrdup("a.txt"), .kind = UPLOAD_PLAIN
+		.fd = what.fd, .size = size, .name = xstrdup("a.txt"), .kind = UPLOAD_PLAIN
 	};
 	*u = (struct uploaded){ 0 };
 	session_put_files(session, &what, on_uploaded, u);
+}
+
+static void upload(struct sample *m, struct session *session, struct uploaded *u)
+{
+	upload_of(m, session, 14, u);
 }
 
 TEST(an_upload_arrives_as_a_stream_of_files)
@@ -86,6 +92,26 @@ TEST(an_upload_that_does_not_fit_or_has_no_keeper)
 	upload(&m, session, &u);
 	CHECK_STR(u.code, "session_not_found");
 	SAMPLE_UNTIL(&m, gone.n);
+	sample_remove(&m);
+}
+
+TEST(an_upload_over_the_size_limit_is_refused_by_whichever_door_it_came)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct session *session = sample_session(&m);
+	uint64_t limit = m.settings.max_upload_mb << 20;
+	struct uploaded u;
+
+	upload_of(&m, session, limit + 1, &u);
+	CHECK_EQ(u.n, 1);
+	CHECK_STR(u.code, "payload_too_large");
+	CHECK_EQ(u.status, 413);
+	upload_of(&m, session, limit, &u);
+	CHECK_EQ(u.n, 0);
+	job_started(sample_job(0));
+	job_ends(sample_job(0), REASON_EXIT_CODE_0, 0);
+	SAMPLE_UNTIL(&m, u.n);
 	sample_remove(&m);
 }
 
@@ -430,6 +456,7 @@ TEST(a_session_may_be_deleted_while_its_repository_comes)
 
 TESTS(UNIT(an_upload_arrives_as_a_stream_of_files),
 	UNIT(an_upload_that_does_not_fit_or_has_no_keeper),
+	UNIT(an_upload_over_the_size_limit_is_refused_by_whichever_door_it_came),
 	UNIT(a_snapshot_is_kept_restored_and_removed), UNIT(the_oldest_snapshots_make_room),
 	UNIT(a_snapshot_that_can_not_be_stored_removes_no_other),
 	UNIT(a_snapshot_may_be_too_large_and_a_session_too_busy),

@@ -590,6 +590,23 @@ def test_a_file_is_only_replaced_when_that_is_said(client):
 
 
 @once
+def test_the_limit_of_an_upload_is_that_of_the_rest_door(make_server):
+    server = make_server(SANDBOX_MAX_UPLOAD_MB=1)
+    client = Client(server)
+    client.put("a.bin", b"x" * (1 << 20))
+    content = base64.b64encode(b"x" * ((1 << 20) + 1)).decode()
+    told = client.bad("upload_file", session_id="s", filename="b.bin", content_base64=content)
+    assert "payload_too_large: the upload is larger than the 1 MB" in told
+    by_rest = server.http.post("/sessions/s/files", params={"path": "b.bin"},
+                               headers={"Content-Type": "application/octet-stream"},
+                               content=b"x" * ((1 << 20) + 1))
+    assert by_rest.status_code == 413
+    assert by_rest.json()["error"]["code"] == "payload_too_large"
+    names = [f["path"] for f in client.good("list_files", session_id="s")["files"]]
+    assert names == ["/mnt/data/a.bin"]
+
+
+@once
 def test_limits_of_files(make_server):
     server = make_server(SANDBOX_MCP_MAX_READ_BYTES=1000, SANDBOX_MCP_MAX_ARTIFACTS=3)
     client = Client(server)
