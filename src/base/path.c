@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -83,6 +84,39 @@ static int check_existing(const char *path, const char *origin, struct err *err)
 	return 0;
 }
 
+/* Take "." and ".." off the start of `path`; each ".." takes the last name of `dir` with it. */
+static const char *climb(const char *path, char *dir)
+{
+	for (;;) {
+		size_t n = strcspn(path, "/");
+		bool is_up = n == 2 && strncmp(path, "..", 2) == 0;
+
+		if (!is_up && !(n == 1 && path[0] == '.'))
+			return path;
+		if (is_up)
+			*strrchr(dir, '/') = '\0';
+		if (!*dir)
+			memcpy(dir, "/", 2);
+		path += n;
+		path += strspn(path, "/");
+	}
+}
+
+int path_absolute(const char *path, char **ret, struct err *err)
+{
+	if (!*path || *path == '/') {
+		*ret = xstrdup(path);
+		return 0;
+	}
+	AUTO_FREE char *dir = getcwd(NULL, 0);
+	if (!dir)
+		return err_errno(err, "find the current directory");
+	path = climb(path, dir);
+	if (asprintf(ret, "%s%s%s", dir, *path && !streq(dir, "/") ? "/" : "", path) < 0)
+		abort();
+	return 0;
+}
+
 /* The default for who we are. */
 static int default_root(char *buf, size_t size, const char **ret_origin, struct err *err)
 {
@@ -112,16 +146,21 @@ int path_state_root(const char *option, char **ret, struct err *err)
 {
 	const char *variable = getenv("BELLJAR_ROOT");
 	const char *origin = option ? "--root" : "$BELLJAR_ROOT";
-	const char *chosen = option ? option : variable;
+	const char *chosen = variable;
+	AUTO_FREE char *given = NULL;
 	char buf[PATH_ROOT_MAX + 1] = "";
 
-	if (!option && (!variable || !*variable)) {
-		int r = default_root(buf, sizeof(buf), &origin, err);
-		if (r < 0)
-			return r;
+	int r = 0;
+
+	if (option) {
+		r = path_absolute(option, &given, err);
+		chosen = given;
+	} else if (!variable || !*variable) {
+		r = default_root(buf, sizeof(buf), &origin, err);
 		chosen = buf;
 	}
-	int r = check_text(chosen, origin, err);
+	if (r == 0)
+		r = check_text(chosen, origin, err);
 	if (r < 0)
 		return r;
 	AUTO_FREE char *path = xstrdup(chosen);

@@ -45,6 +45,46 @@ TEST(slashes_are_squeezed)
 	CHECK_STR(path, "/nowhere/a/b");
 }
 
+TEST(relative_paths_are_seen_from_the_current_directory)
+{
+	static const struct {
+		const char *path;
+		const char *want;
+	} table[] = {
+		{ "", "" },
+		{ "/a/../b", "/a/../b" },
+		{ "a", "/usr/lib/a" },
+		{ "a/b/", "/usr/lib/a/b/" },
+		{ ".", "/usr/lib" },
+		{ "./a", "/usr/lib/a" },
+		{ ".//./a", "/usr/lib/a" },
+		{ "..", "/usr" },
+		{ "../a", "/usr/a" },
+		{ "../../a", "/a" },
+		{ "../../../a", "/a" },
+		{ "../..", "/" },
+		{ "a/../b", "/usr/lib/a/../b" },
+		{ ".a", "/usr/lib/.a" },
+		{ "..a", "/usr/lib/..a" },
+	};
+	AUTO_FREE char *here = getcwd(NULL, 0);
+
+	CHECK_EQ(chdir("/usr/lib"), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+		AUTO_FREE char *path = NULL;
+
+		CHECK_EQ(path_absolute(table[i].path, &path, NULL), 0);
+		CHECK_STR(path, table[i].want);
+	}
+	AUTO_FREE char *root = NULL;
+	CHECK_EQ(path_state_root("./state/", &root, NULL), 0);
+	CHECK_STR(root, "/usr/lib/state");
+	CHECK_EQ(setenv("BELLJAR_ROOT", "state", 1), 0);
+	CHECK_EQ(path_state_root(NULL, &root, NULL), -EINVAL);
+	forget_environment();
+	CHECK_EQ(chdir(here), 0);
+}
+
 TEST(bad_roots_are_refused_with_a_sentence)
 {
 	static const struct {
@@ -52,7 +92,7 @@ TEST(bad_roots_are_refused_with_a_sentence)
 		const char *says;
 	} bad[] = {
 		{ "", "not an absolute path" },
-		{ "state", "not an absolute path" },
+		{ "a/../b", "'..'" },
 		{ "/", "can not be the state directory" },
 		{ "///", "can not be the state directory" },
 		{ "/a/../b", "'..'" },
@@ -122,6 +162,7 @@ TEST(directories_are_made_with_their_mode_whatever_the_umask)
 }
 
 TESTS(UNIT(the_option_wins_over_the_environment), UNIT(the_default_depends_on_who_we_are),
-	UNIT(slashes_are_squeezed), UNIT(bad_roots_are_refused_with_a_sentence),
-	UNIT(a_root_that_is_too_long_is_refused), UNIT(a_root_that_others_can_change_is_refused),
+	UNIT(slashes_are_squeezed), UNIT(relative_paths_are_seen_from_the_current_directory),
+	UNIT(bad_roots_are_refused_with_a_sentence), UNIT(a_root_that_is_too_long_is_refused),
+	UNIT(a_root_that_others_can_change_is_refused),
 	UNIT(directories_are_made_with_their_mode_whatever_the_umask))

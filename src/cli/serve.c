@@ -88,27 +88,51 @@ struct server {
 
 /* --- before the loop --- */
 
+/* An option that stands for a setting. */
+struct given_setting {
+	const char *name;
+	const char *value;
+	bool is_path;
+};
+
+/* Settings are absolute paths; on a command line somebody means what lies here. */
+static int read_given(const struct given_setting *given, char **ret, struct err *err)
+{
+	if (given->is_path)
+		return path_absolute(given->value, ret, err);
+	*ret = xstrdup(given->value);
+	return 0;
+}
+
 static int load_settings(const struct serve_values *v, struct settings *ret, struct err *err)
 {
-	const struct {
-		const char *name;
-		const char *value;
-	} given[] = {
-		{ "SANDBOX_HOST", v->host },
-		{ "SANDBOX_PORT", v->port },
-		{ "SANDBOX_SOCKET", v->socket },
-		{ "SANDBOX_TLS_CERT", v->tls_cert },
-		{ "SANDBOX_TLS_KEY", v->tls_key },
-		{ "SANDBOX_ROOT_DIR", v->root },
+	const struct given_setting given[] = {
+		{ "SANDBOX_HOST", v->host, false },
+		{ "SANDBOX_PORT", v->port, false },
+		{ "SANDBOX_SOCKET", v->socket, true },
+		{ "SANDBOX_TLS_CERT", v->tls_cert, true },
+		{ "SANDBOX_TLS_KEY", v->tls_key, true },
+		{ "SANDBOX_ROOT_DIR", v->root, true },
 	};
 	struct setting_option list[ARRAY_SIZE(given)];
+	char *texts[ARRAY_SIZE(given)];
 	size_t n = 0;
+	int r = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(given); i++) {
-		if (given[i].value)
-			list[n++] = (struct setting_option){ given[i].name, given[i].value };
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(given); i++) {
+		if (!given[i].value)
+			continue;
+		r = read_given(&given[i], &texts[n], err);
+		if (r == 0) {
+			list[n] = (struct setting_option){ given[i].name, texts[n] };
+			n++;
+		}
 	}
-	return settings_load(ret, v->config, list, n, err);
+	if (r == 0)
+		r = settings_load(ret, v->config, list, n, err);
+	while (n > 0)
+		free(texts[--n]);
+	return r;
 }
 
 static int find_user(const char *name, uid_t *ret_uid, gid_t *ret_gid, struct err *err)

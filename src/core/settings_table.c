@@ -42,7 +42,7 @@ const struct setting_row setting_rows[] = {
 		.help = "Certificate chain, PEM; needs `SANDBOX_TLS_KEY`." },
 	{ GROUP_LISTEN, "SANDBOX_TLS_KEY", SETTING_PATH, AT(tls_key),
 		.help = "Private key of the certificate, PEM." },
-	{ GROUP_LISTEN, "SANDBOX_ROOT_DIR", SETTING_TEXT, AT(root),
+	{ GROUP_LISTEN, "SANDBOX_ROOT_DIR", SETTING_PATH, AT(root),
 		.note = "`$BELLJAR_ROOT` or the usual place",
 		.help = "State directory: keys, store, images, workspaces, artifacts." },
 	{ GROUP_LISTEN, "SANDBOX_PUBLIC_URL", SETTING_TEXT, AT(public_url),

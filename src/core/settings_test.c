@@ -267,7 +267,7 @@ TEST(settings_that_do_not_go_together_are_refused)
 		{ { { "NETWORK_DEFAULT", "allowlist" } }, "use deny_all" },
 		{ { { "DEFAULT_RUNTIME", "docker" } }, "SANDBOX_DEFAULT_RUNTIME=docker is not" },
 		{ { { "SUPPORTED_SPEC_VERSIONS", "[]" } }, "names no version" },
-		{ { { "ROOT_DIR", "relative" } }, "SANDBOX_ROOT_DIR: 'relative'" },
+		{ { { "ROOT_DIR", "relative" } }, "'relative' is not an absolute path" },
 		{ { { "DOCKER_SECCOMP", "/nowhere/p.json" } }, "/nowhere/p.json" },
 		{ { { "DOCKER_SECCOMP", "/etc/passwd" } }, "SANDBOX_DOCKER_SECCOMP" },
 	};

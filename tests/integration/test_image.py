@@ -941,7 +941,7 @@ def test_imports_at_the_same_time(images):
     assert len(images.left()) == 1
 
 
-@pytest.mark.parametrize("root", ["relative", "/", "/tmp/../tmp/x", "/dev/null", "/tmp"])
+@pytest.mark.parametrize("root", ["a/../b", "/", "/tmp/../tmp/x", "/dev/null", "/tmp"])
 def test_bad_state_directories(belljar, root):
     done = belljar.run("image", "list", "--root", root)
     assert done.returncode == OURS and done.stderr.startswith("belljar: --root: ")
