@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <libgen.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -26,6 +27,7 @@
 #include "base/path.h"
 #include "base/str.h"
 #include "cli/command.h"
+#include "cli/greet.h"
 #include "cli/option.h"
 #include "client/connection.h"
 #include "core/auth.h"
@@ -305,6 +307,21 @@ static void take_back_tls(const struct settings *c, const char *data_dir)
 	}
 }
 
+/* Whom we became must make the file of the socket, and remove it in the end. */
+static int check_socket_dir(const struct settings *c, struct err *err)
+{
+	AUTO_FREE char *copy = xstrdup(c->socket);
+	const char *dir = dirname(copy);
+
+	if (access(dir, W_OK | X_OK) == 0 || errno == ENOENT)
+		return 0;
+	int code = -errno;
+	return err_set(err, code,
+		"listen on '%.60s': uid %u, as whom the server runs, can not make files in its "
+		"directory: %s; give it one that is its own, made by 'install -d -o %u DIR'",
+		c->socket, (unsigned)geteuid(), strerror(-code), (unsigned)geteuid());
+}
+
 static int prepare(struct settings *c, char **ret_data_dir, int *ret_keeper_fd, struct err *err)
 {
 	uid_t uid = geteuid();
@@ -322,6 +339,8 @@ static int prepare(struct settings *c, char **ret_data_dir, int *ret_keeper_fd, 
 		r = lend_tls(c, *ret_data_dir, uid, err);
 	if (r == 0 && is_root)
 		r = become(uid, gid, err);
+	if (r == 0 && is_root && c->socket)
+		r = check_socket_dir(c, err);
 	if (r == 0)
 		r = give_up_rest(err);
 	if (r == 0)
@@ -399,43 +418,13 @@ static void on_idle_check(uv_timer_t *timer)
 	begin_end(s);
 }
 
-static void format_where(const struct settings *c, uint16_t port, char *ret, size_t size)
-{
-	bool is_v6 = strchr(c->host, ':') != NULL;
-
-	if (c->socket)
-		(void)snprintf(ret, size, "unix:%s", c->socket);
-	else
-		(void)snprintf(ret, size, "%s://%s%s%s:%u", c->tls_cert ? "https" : "http",
-			is_v6 ? "[" : "", c->host, is_v6 ? "]" : "", (unsigned)port);
-}
-
-static void say_where(const struct settings *c, uint16_t port)
-{
-	char where[BEACON_URL_MAX];
-
-	format_where(c, port, where, sizeof(where));
-	(void)printf("%s", where);
-}
-
-static void say_ready(struct server *s)
+static void say_ready(const struct server *s)
 {
 	const struct settings *c = &s->settings;
-	const char *key = auth_single_key(s->api->auth);
+	AUTO_FREE char *text =
+		greet_text(c, http_port(s->api->http), auth_single_key(s->api->auth));
 
-	(void)printf("Belljar is ready at ");
-	say_where(c, http_port(s->api->http));
-	if (key)
-		(void)printf("/?key=%s", key);
-	(void)printf("\n");
-	if (!c->socket) {
-		(void)printf("Try: curl -s '");
-		say_where(c, http_port(s->api->http));
-		(void)printf("/api/v1/sandbox/runs?wait=10' -H 'X-API-KEY: %s'"
-			     " -d '{\"base_image\":\"host\",\"command\":[\"python3\",\"-c\","
-			     "\"print(6*7)\"]}'\n",
-			key ? key : "<your key>");
-	}
+	(void)fputs(text, stdout);
 	(void)fflush(stdout);
 	if (!settings_is_local(c) && !c->tls_cert)
 		log_warn("listening beyond this machine without TLS");
@@ -449,7 +438,7 @@ static void light_beacon(struct server *s)
 	char path[BEACON_PATH_MAX];
 	struct err err = { 0 };
 
-	format_where(&s->settings, http_port(s->api->http), b.url, sizeof(b.url));
+	greet_where(&s->settings, http_port(s->api->http), b.url, sizeof(b.url));
 	beacon_path(data_fd, path);
 	int r = beacon_light(data_fd, &b, &err);
 	if (r == 0)

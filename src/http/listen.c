@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/err.h"
@@ -48,31 +49,48 @@ static int open_tcp(const char *host, uint16_t port, struct err *err)
 	return take_fd(&fd);
 }
 
-static bool is_dead(const struct sockaddr_un *address)
+/* 0 with the process that listens there, or a negative errno: -ECONNREFUSED when none does. */
+static int find_listener(const struct sockaddr_un *address, pid_t *ret)
 {
 	AUTO_FD fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct ucred peer = { 0 };
+	socklen_t size = sizeof(peer);
 
-	return fd >= 0 && connect(fd, (const struct sockaddr *)address, sizeof(*address)) < 0 &&
-	       errno == ECONNREFUSED;
+	if (fd < 0 || connect(fd, (const struct sockaddr *)address, sizeof(*address)) < 0 ||
+		getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
+		return -errno;
+	*ret = peer.pid;
+	return 0;
 }
 
 /* Only a socket is ever removed, and only one that nobody answers on. */
 static void remove_dead(const struct sockaddr_un *address)
 {
 	struct stat st;
+	pid_t pid;
 
-	if (lstat(address->sun_path, &st) == 0 && S_ISSOCK(st.st_mode) && is_dead(address))
+	if (lstat(address->sun_path, &st) == 0 && S_ISSOCK(st.st_mode) &&
+		find_listener(address, &pid) == -ECONNREFUSED)
 		(void)unlink(address->sun_path);
+}
+
+static bool set_path(struct sockaddr_un *address, const char *path)
+{
+	size_t size = strlen(path);
+
+	if (size >= sizeof(address->sun_path))
+		return false;
+	memcpy(address->sun_path, path, size);
+	return true;
 }
 
 static int open_unix(const char *path, mode_t mode, struct err *err)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 
-	if (strlen(path) >= sizeof(address.sun_path))
+	if (!set_path(&address, path))
 		return err_set(
 			err, -ENAMETOOLONG, "the path of the socket '%.100s' is too long", path);
-	memcpy(address.sun_path, path, strlen(path));
 	AUTO_FD fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return err_errno(err, "make a socket");
@@ -95,6 +113,15 @@ int listen_open(const char *host, uint16_t port, const char *socket_path, struct
 int listen_open_local(const char *path, struct err *err)
 {
 	return open_unix(path, 0600, err);
+}
+
+void listen_remove(const char *path)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	pid_t pid;
+
+	if (set_path(&address, path) && find_listener(&address, &pid) == 0 && pid == getpid())
+		(void)unlink(path);
 }
 
 uint16_t listen_port(int fd)

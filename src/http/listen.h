@@ -15,6 +15,9 @@ int listen_open(const char *host, uint16_t port, const char *socket_path, struct
 /* A UNIX socket as above, but for whoever we are and root alone: mode 0600. */
 int listen_open_local(const char *path, struct err *err);
 
+/* Remove the file of a UNIX socket, if it is this process that listens there. */
+void listen_remove(const char *path);
+
 /* The port it was given; 0 for a UNIX socket. */
 uint16_t listen_port(int fd);
 

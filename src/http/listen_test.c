@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "lib/scratch.h"
@@ -67,6 +69,32 @@ TEST(what_is_no_socket_is_left_alone)
 	CHECK(scratch_holds(dir.fd, "file", "precious"));
 }
 
+TEST(the_file_of_a_socket_is_removed_by_who_listens)
+{
+	SCRATCH(dir);
+	char path[100];
+	int status = 0;
+
+	(void)snprintf(path, sizeof(path), "%s/socket", dir.path);
+	int fd = listen_open(NULL, 0, path, NULL);
+	CHECK(fd >= 0);
+	pid_t other = fork();
+	if (other == 0) {
+		listen_remove(path);
+		_exit(0);
+	}
+	CHECK_EQ(waitpid(other, &status, 0), other);
+	CHECK_EQ(access(path, F_OK), 0);
+	(void)close(fd);
+	listen_remove(path); /* nobody's any more */
+	CHECK_EQ(access(path, F_OK), 0);
+	fd = listen_open(NULL, 0, path, NULL);
+	CHECK(fd >= 0);
+	listen_remove(path);
+	CHECK_EQ(access(path, F_OK), -1);
+	(void)close(fd);
+}
+
 TEST(an_address_that_is_none_is_named)
 {
 	char long_path[200] = "";
@@ -79,4 +107,5 @@ TEST(an_address_that_is_none_is_named)
 }
 
 TESTS(UNIT(peers_are_named), UNIT(any_free_port_is_found_and_accepts),
-	UNIT(what_is_no_socket_is_left_alone), UNIT(an_address_that_is_none_is_named))
+	UNIT(what_is_no_socket_is_left_alone), UNIT(the_file_of_a_socket_is_removed_by_who_listens),
+	UNIT(an_address_that_is_none_is_named))

@@ -66,6 +66,7 @@ struct hub {
 	struct listener main;
 	struct listener local; /* its handle is there once it was opened */
 	bool has_local;
+	const char *socket; /* the path of `main`, or NULL */
 	uint16_t port;
 	bool is_tls;
 	bool is_closing;
@@ -529,11 +530,13 @@ int hub_start(uv_loop_t *loop, const struct hub_options *options, struct hub **r
 	h->is_tls = options->tls_cert != NULL;
 	h->max_connections = options->max_connections;
 	h->port = listen_port(fd);
+	h->socket = options->socket;
 	h->local.fd = -1;
 	init_listener(h, &h->main, take_fd(&fd));
 	init_handles(h);
 	int r = make_context(h, options, err);
 	if (r < 0) {
+		hub_stop_listening(h);
 		begin_destroy(h);
 		return r;
 	}
@@ -561,6 +564,8 @@ uint16_t hub_port(const struct hub *h)
 
 void hub_stop_listening(struct hub *h)
 {
+	if (h->socket && h->main.fd >= 0)
+		listen_remove(h->socket); /* while it can be told that it is ours */
 	listener_stop(&h->main);
 	listener_stop(&h->local);
 	if (!h->is_closing)

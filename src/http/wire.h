@@ -30,7 +30,7 @@ struct wire_ops {
 struct hub_options {
 	const char *host; /* an address, or NULL with `socket` */
 	uint16_t port;
-	const char *socket; /* path of a UNIX socket; mode 0660 */
+	const char *socket; /* path of a UNIX socket; mode 0660; must stay until it is closed */
 	const char *tls_cert;
 	const char *tls_key;
 	unsigned max_connections; /* one more, if there is no room to be made, is told 503, or with
@@ -49,6 +49,8 @@ uint16_t hub_port(const struct hub *h);
 /* Listen on a UNIX socket as well, one that only we and root may use (mode 0600), without TLS:
  * its wires are local. Once. */
 int hub_listen_local(struct hub *h, const char *path, struct err *err);
+
+/* The files of sockets go, but for that of hub_listen_local(), which is its owner's. */
 void hub_stop_listening(struct hub *h);
 
 /* Close every wire, then the rest; `done` is the last call, and always comes later. */

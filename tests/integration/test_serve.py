@@ -1,6 +1,8 @@
 """belljar serve itself: how it starts, what it becomes, how it ends."""
+import json
 import os
 import re
+import shlex
 import signal
 import socket
 import ssl
@@ -17,6 +19,13 @@ from server import make_server, server  # noqa: F401 (fixtures)
 def status_of(pid):
     with open(f"/proc/{pid}/status", encoding="utf-8") as f:
         return dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
+
+
+def make_certificate(cert, key):
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                    "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", key, "-out", cert,
+                    "-days", "1", "-subj", "/CN=localhost", "-addext",
+                    "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
 
 
 def test_what_it_prints_can_be_tried(server):
@@ -83,15 +92,40 @@ def test_a_unix_socket(make_server, belljar):
     with httpx.Client(transport=transport, base_url="http://localhost") as client:
         answer = client.get("/api/v1/sandbox/runtimes", headers={"X-API-KEY": server.key})
     assert answer.status_code == 200
+    tried = shlex.split(server.process.stdout.readline().removeprefix("Try: "))
+    assert tried[:4] == ["curl", "-s", "--unix-socket", str(path)]
+    done = subprocess.run(tried, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["stdout"] == "42\n"
+    assert server.stop() == 0
+    assert not path.exists()
+
+
+@pytest.mark.root_only("only a server of root's becomes somebody else")
+def test_a_directory_that_is_not_for_the_socket(belljar):
+    os.chmod(belljar.home, 0o755)
+    done = belljar.run("serve", "--root", belljar.home / "state", "--socket",
+                       belljar.home / "socket")
+    assert done.returncode == 125
+    assert re.search(r"uid \d+, as whom the server runs, can not make files in its directory: "
+                     r"Permission denied; give it one .* 'install -d -o \d+ DIR'", done.stderr)
+
+
+@pytest.mark.once
+def test_paths_on_the_command_line_are_relative_to_where_one_is(make_server, belljar):
+    home = belljar.home
+    (home / "run").mkdir()
+    os.chmod(home / "run", 0o777)
+    make_certificate(home / "cert.pem", home / "key.pem")
+    server = make_server("--root", "./state", "--socket", "run/x", "--tls-cert", "cert.pem",
+                         "--tls-key", "../" + home.name + "/key.pem")
+    assert server.url == f"unix:{home}/run/x"
+    assert (home / "state/data").is_dir()
 
 
 @pytest.mark.once
 def test_tls(make_server, belljar, tmp_path):
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
-                    "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", key, "-out", cert,
-                    "-days", "1", "-subj", "/CN=localhost", "-addext",
-                    "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+    make_certificate(cert, key)
     server = make_server("--tls-cert", cert, "--tls-key", key)
     assert server.url.startswith("https://")
     with httpx.Client(verify=ssl.create_default_context(cafile=str(cert))) as client:
