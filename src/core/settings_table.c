@@ -69,7 +69,9 @@ const struct setting_row setting_rows[] = {
 	{ GROUP_AUTH, "SANDBOX_USERS_FILE", SETTING_PATH, AT(users_file),
 		.help = "Several users with a key each; see `belljar user`." },
 	{ GROUP_AUTH, "SANDBOX_JWT_ALG", SETTING_WORD, AT(jwt_alg), .words = jwt_algs,
-		.help = "Accept JSON Web Tokens, signed with this algorithm and no other." },
+		.help = "Accept JSON Web Tokens, signed with this algorithm and no other. `sub` is the "
+			"user; `is_admin: true`, or `admin` or `sandbox_admin` as `role` or among "
+			"`roles`, makes it an admin." },
 	{ GROUP_AUTH, "SANDBOX_JWT_SECRET", SETTING_SECRET, AT(jwt_secret),
 		.check = setting_check_jwt_secret, .help = "Key for HS256, at least 32 bytes." },
 	{ GROUP_AUTH, "SANDBOX_JWT_PUBLIC_KEY_FILE", SETTING_PATH, AT(jwt_public_key_file),

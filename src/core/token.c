@@ -150,12 +150,18 @@ static bool holds_text(const json_t *value, const char *text)
 	return is_text(value, text);
 }
 
+/* By a claim that is true, or by a role. */
 static bool is_admin(const json_t *claims)
 {
+	static const char *const names[] = { "admin", "sandbox_admin" };
+	const json_t *role = json_object_get(claims, "role");
 	const json_t *roles = json_object_get(claims, "roles");
 
-	return is_text(json_object_get(claims, "role"), "admin") || holds_text(roles, "admin") ||
-	       holds_text(roles, "sandbox_admin");
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		if (is_text(role, names[i]) || holds_text(roles, names[i]))
+			return true;
+	}
+	return json_is_true(json_object_get(claims, "is_admin"));
 }
 
 int token_check(const struct token *t, const char *text, int64_t now_sec, struct identity *ret)

@@ -64,9 +64,9 @@ def test_tokens(make_server):
     secret = "s" * 40
     server = make_server(SANDBOX_JWT_ALG="HS256", SANDBOX_JWT_SECRET=secret)
 
-    def ask(key=secret, alg="HS256", **claims):
+    def ask(key=secret, alg="HS256", path="/runs", **claims):
         token = jwt.encode({"sub": "ann", "exp": time.time() + 60, **claims}, key, alg)
-        return server.client("", headers={"Authorization": f"Bearer {token}"}).get("/runs")
+        return server.client("", headers={"Authorization": f"Bearer {token}"}).get(path)
     assert ask().status_code == 200
     assert ask(exp=time.time() - 60).status_code == 401
     assert ask(key="x" * 40).status_code == 401
@@ -75,6 +75,10 @@ def test_tokens(make_server):
     none = jwt.encode({"sub": "ann", "exp": time.time() + 60}, None, "none")
     client = server.client("", headers={"Authorization": f"Bearer {none}"})
     assert client.get("/runs").status_code == 401
+    for claims, status in (({}, 403), ({"is_admin": True}, 200), ({"is_admin": "true"}, 403),
+                           ({"role": "sandbox_admin"}, 200), ({"role": "user"}, 403)):
+        assert ask(path="/admin/runs", **claims).status_code == status, claims
+    assert ask(path="/admin/runs", key="x" * 40, is_admin=True).status_code == 401
 
 
 # --- whose it is ---
