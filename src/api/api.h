@@ -33,6 +33,7 @@ enum access {
 	ACCESS_PUBLIC, /* anybody; credentials that are given are looked at all the same */
 	ACCESS_USER,   /* somebody we know */
 	ACCESS_ADMIN,  /* an admin */
+	ACCESS_PROBE,  /* anybody, as often as they like: it costs nothing and says nothing */
 };
 
 /* exchange_ctx() of every exchange. */

@@ -199,3 +199,6 @@ def test_too_many_requests_of_one_address(make_server):
     codes = [client.get("/runs").status_code for _ in range(8)]
     assert codes[0] == 401 and codes[-1] == 429
     assert server.get("/runs").status_code == 429
+    # What watches over it may come from the same address.
+    assert [client.get(server.url + path).status_code for path in ("/healthz", "/readyz")
+            for _ in range(10)] == [200] * 20
