@@ -98,29 +98,66 @@ static bool is_media_type(const char *text, const char *type)
 	return strncasecmp(text, type, size) == 0 && strchr("; \t,", text[size]) != NULL;
 }
 
-/* Is there a weight of zero among the parameters at `text`, up to the next one of a list? It
- * means: anything but this. */
-static bool is_refused(const char *text)
+#define WEIGHT_FULL 1000
+
+/* "0.25" in thousandths; what is no weight counts as none at all: fully. */
+static int parse_weight(const char *text)
+{
+	int weight = 0;
+
+	if (*text != '0')
+		return WEIGHT_FULL;
+	text += text[1] == '.' ? 2 : 1;
+	for (int digit = WEIGHT_FULL / 10; digit > 0; digit /= 10) {
+		if (*text >= '0' && *text <= '9')
+			weight += digit * (*text++ - '0');
+	}
+	return strchr("; \t,", *text) ? weight : WEIGHT_FULL;
+}
+
+/* The weight among the parameters at `text`, up to the next one of a list. */
+static int find_weight(const char *text)
 {
 	const char *end = text + strcspn(text, ",");
 
 	for (const char *at = text; (at = memchr(at, ';', (size_t)(end - at)));) {
 		at++;
 		at += strspn(at, " \t");
-		if (strncasecmp(at, "q=0", 3) == 0)
-			return strspn(at + 3, ".0") == strcspn(at + 3, ";, \t");
+		if (strncasecmp(at, "q=", 2) == 0)
+			return parse_weight(at + 2);
 	}
-	return false;
+	return WEIGHT_FULL;
+}
+
+/* How much a list wants this very type, or range of types: -1 when it does not name it. */
+static int weight_of(const char *accept, const char *type)
+{
+	int weight = -1;
+
+	for (const char *at = accept; at; at = strchr(at, ',')) {
+		at += *at == ',';
+		int found = is_media_type(at, type) ? find_weight(at) : -1;
+		weight = found > weight ? found : weight;
+	}
+	return weight;
+}
+
+/* What is said of the type itself counts, and only without that what is said of its kin. */
+static int weight_of_json(const char *accept)
+{
+	static const char *const names[] = { "application/json", "application/*", "*/*" };
+	int weight = -1;
+
+	for (size_t i = 0; weight < 0 && i < ARRAY_SIZE(names); i++)
+		weight = weight_of(accept, names[i]);
+	return weight;
 }
 
 bool reply_wants_problem(const char *accept)
 {
-	for (const char *at = accept; at; at = strchr(at, ',')) {
-		at += *at == ',';
-		if (is_media_type(at, "application/problem+json") && !is_refused(at))
-			return true;
-	}
-	return false;
+	int weight = weight_of(accept, "application/problem+json");
+
+	return weight > 0 && weight >= weight_of_json(accept);
 }
 
 bool reply_is_json(const char *type)

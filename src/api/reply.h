@@ -43,8 +43,8 @@ int reply_read_optional_json(struct exchange *x, json_t **ret);
 /* The value of `detail` for a problem. */
 json_t *reply_detail(const struct problem *p);
 
-/* Whether this Accept header (NULL: none) asks for application/problem+json; with q=0 it asks
- * for anything else. */
+/* Whether this Accept header (NULL: none) asks for application/problem+json: it names the type,
+ * and does not like application/json better. */
 bool reply_wants_problem(const char *accept);
 
 /* Whether this Content-Type may be JSON: application/json or any +json, with parameters or not,

@@ -74,6 +74,26 @@ TEST(problem_documents_are_for_those_who_ask)
 	CHECK(!reply_wants_problem("application/problem"));
 }
 
+#define PROBLEM "application/problem+json"
+
+TEST(the_larger_weight_decides)
+{
+	CHECK(!reply_wants_problem("application/json, " PROBLEM ";q=0.5"));
+	CHECK(!reply_wants_problem(PROBLEM ";q=0.5, application/json;q=0.501"));
+	CHECK(!reply_wants_problem(PROBLEM ";q=0.5, */*"));
+	CHECK(!reply_wants_problem(PROBLEM ";q=0.5, application/*;q=0.6, */*;q=0.1"));
+	CHECK(reply_wants_problem(PROBLEM ";q=0.5, application/json;q=0.499, */*"));
+	CHECK(reply_wants_problem("application/json;q=0.9," PROBLEM));
+	CHECK(reply_wants_problem("application/json;q=0, " PROBLEM ";q=0.001"));
+	/* Both alike: who names it wants it. */
+	CHECK(reply_wants_problem("application/json, " PROBLEM));
+	CHECK(reply_wants_problem(PROBLEM ", */*"));
+	CHECK(reply_wants_problem("application/json;q=0.5, " PROBLEM ";q=0.50"));
+	/* A weight that is none. */
+	CHECK(reply_wants_problem("application/json, " PROBLEM ";q=0.x"));
+	CHECK(reply_wants_problem("application/json, " PROBLEM ";q="));
+}
+
 TEST(types_that_may_be_json)
 {
 	CHECK(reply_is_json("application/json"));
@@ -89,4 +109,5 @@ TEST(types_that_may_be_json)
 
 TESTS(UNIT(most_details_are_the_code), UNIT(some_details_are_as_older_clients_know_them),
 	UNIT(a_field_that_is_wrong_is_named_in_a_list),
-	UNIT(problem_documents_are_for_those_who_ask), UNIT(types_that_may_be_json))
+	UNIT(problem_documents_are_for_those_who_ask), UNIT(the_larger_weight_decides),
+	UNIT(types_that_may_be_json))

@@ -257,6 +257,9 @@ def test_problem_documents(server):
     assert nothing.headers["content-type"] == "application/problem+json"
     unwanted = server.get("/nothing", headers={"Accept": "application/problem+json;q=0"})
     assert unwanted.headers["content-type"] == "application/json"
+    worse = "application/json, application/problem+json;q=0.5"
+    assert server.get("/nothing", headers={"Accept": worse}).headers["content-type"] == \
+        "application/json"
 
 
 # --- bytes that are no request ---
