@@ -9,9 +9,13 @@
 #include "core/policy.h"
 #include "core/utf8.h"
 
-static const struct {
+/* Until a server that ends has made room for the next. */
+#define RESTART_SEC 5
+
+static const struct code {
 	const char *code;
 	int status;
+	uint64_t retry_after; /* seconds, unless whoever refuses knows better */
 } codes[] = {
 	{ "invalid_request", 422 },
 	{ "invalid_json", 400 },
@@ -50,18 +54,25 @@ static const struct {
 	{ "rate_limited", 429 },
 	{ "internal_error", 500 },
 	{ "runtime_unavailable", 503 },
-	{ "shutting_down", 503 },
+	{ "shutting_down", 503, RESTART_SEC },
 	{ "insufficient_storage", 507 },
 	{ "store_unavailable", 503 },
 };
 
-int problem_status(const char *code)
+static const struct code *find_code(const char *code)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(codes); i++) {
 		if (streq(codes[i].code, code))
-			return codes[i].status;
+			return &codes[i];
 	}
-	return 500;
+	return NULL;
+}
+
+int problem_status(const char *code)
+{
+	const struct code *known = find_code(code);
+
+	return known ? known->status : 500;
 }
 
 /* What somebody sent may have been cut within a character, and then could not be sent back. */
@@ -83,8 +94,10 @@ __attribute__((format(printf, 3, 0))) static void set(
 	(void)vsnprintf(message, sizeof(message), fmt, args);
 	make_utf8(message);
 	problem_fini(p);
+	const struct code *known = find_code(code);
 	p->code = code;
-	p->status = problem_status(code);
+	p->status = known ? known->status : 500;
+	p->retry_after = known ? known->retry_after : 0;
 	memcpy(p->message, message, sizeof(message));
 }
 

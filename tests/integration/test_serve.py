@@ -182,6 +182,7 @@ def test_it_says_that_it_is_draining(make_server):
         time.sleep(0.2)
         answer = client.post(path, json=body, headers=headers)
         assert (answer.status_code, answer.json()["error"]["code"]) == (503, "shutting_down")
+        assert int(answer.headers["retry-after"]) >= 1
         assert client.get("/readyz").status_code == 503
     assert server.process.wait(20 * SLOWER) == 0
 
