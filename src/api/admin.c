@@ -25,6 +25,7 @@ int admin_read_filters(struct exchange *x, const struct filters_table *table, st
 
 	if (filters_read(table, get_parameter, x, ret, &problem) == 0)
 		return 0;
+	problem.place = PROBLEM_IN_QUERY;
 	reply_problem(x, &problem);
 	problem_fini(&problem);
 	return -1;

@@ -122,7 +122,7 @@ static void on_scanned(void *ctx, int r, const struct err *err)
 	else if (r < 0)
 		reply_refusal(u->x, "internal_error", "the form could not be read");
 	else
-		reply_field(u->x, "files", "the form has no such field");
+		reply_field(u->x, PROBLEM_IN_BODY, "files", "the form has no such field");
 	free_upload(u);
 }
 
@@ -173,7 +173,8 @@ static void take_file(struct upload *u)
 		take_whole(u, UPLOAD_PLAIN, path);
 		return;
 	}
-	reply_field(u->x, "path", "must say where the file goes, here or in X-File-Path");
+	reply_field(u->x, PROBLEM_IN_QUERY, "path",
+		"must say where the file goes, here or in X-File-Path");
 	free_upload(u);
 }
 

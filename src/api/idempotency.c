@@ -23,8 +23,8 @@ int idempotency_read_key(struct exchange *x, const char **ret)
 	const char *key = exchange_header(x, "idempotency-key");
 
 	if (key && !idempotency_is_key(key)) {
-		reply_field(x, "Idempotency-Key", "must have 1 to %u printable ASCII characters",
-			CLAIM_KEY_MAX);
+		reply_field(x, PROBLEM_IN_HEADER, "Idempotency-Key",
+			"must have 1 to %u printable ASCII characters", CLAIM_KEY_MAX);
 		return -EINVAL;
 	}
 	*ret = key;

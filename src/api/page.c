@@ -16,7 +16,7 @@ static int read_number(
 	if (!text)
 		return 0;
 	if (str_parse_u64(text, max, &value) < 0 || value < min) {
-		reply_field(x, name, "must be a whole number from %llu to %llu",
+		reply_field(x, PROBLEM_IN_QUERY, name, "must be a whole number from %llu to %llu",
 			(unsigned long long)min, (unsigned long long)max);
 		return -EINVAL;
 	}

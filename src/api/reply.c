@@ -50,8 +50,13 @@ static json_t *detail_nested(const struct problem *p)
 /* [{"type", "loc", "msg"}] */
 static json_t *detail_list(const struct problem *p)
 {
+	static const char *const places[] = {
+		[PROBLEM_IN_BODY] = "body",
+		[PROBLEM_IN_QUERY] = "query",
+		[PROBLEM_IN_HEADER] = "header",
+	};
 	const char *field = json_string_value(json_object_get(p->details, "field"));
-	json_t *loc = json_pack("[s]", "body");
+	json_t *loc = json_pack("[s]", places[p->place]);
 
 	if (field && !streq(field, "body"))
 		(void)json_array_append_new(loc, json_string(field));
@@ -243,7 +248,8 @@ void reply_refusal(struct exchange *x, const char *code, const char *fmt, ...)
 	problem_fini(&p);
 }
 
-void reply_field(struct exchange *x, const char *field, const char *fmt, ...)
+void reply_field(
+	struct exchange *x, enum problem_place place, const char *field, const char *fmt, ...)
 {
 	struct problem p = { 0 };
 	char text[sizeof(p.message)];
@@ -253,6 +259,7 @@ void reply_field(struct exchange *x, const char *field, const char *fmt, ...)
 	(void)vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
 	(void)problem_field(&p, field, "%s", text);
+	p.place = place;
 	reply_problem(x, &p);
 	problem_fini(&p);
 }

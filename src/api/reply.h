@@ -9,8 +9,9 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "core/problem.h"
+
 struct exchange;
-struct problem;
 
 /* Answer with JSON; takes it. */
 void reply_json(struct exchange *x, int status, json_t *json);
@@ -23,8 +24,8 @@ void reply_refusal(struct exchange *x, const char *code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
 /* 422 invalid_request that names a header, a parameter or a field. */
-void reply_field(struct exchange *x, const char *field, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
+void reply_field(struct exchange *x, enum problem_place place, const char *field, const char *fmt,
+	...) __attribute__((format(printf, 4, 5)));
 
 /* 401, with what it needs. */
 void reply_unauthorized(struct exchange *x);

@@ -54,6 +54,14 @@ TEST(a_field_that_is_wrong_is_named_in_a_list)
 	(void)problem_field(&p, "body", "must be a JSON object");
 	check_detail(&p, "[{\"loc\":[\"body\"],\"msg\":\"body: must be a JSON object\","
 			 "\"type\":\"value_error\"}]");
+	(void)problem_field(&p, "wait", "must be a number");
+	p.place = PROBLEM_IN_QUERY;
+	check_detail(&p, "[{\"loc\":[\"query\",\"wait\"],\"msg\":\"wait: must be a number\","
+			 "\"type\":\"value_error\"}]");
+	(void)problem_field(&p, "Range", "is too long");
+	p.place = PROBLEM_IN_HEADER;
+	check_detail(&p, "[{\"loc\":[\"header\",\"Range\"],\"msg\":\"Range: is too long\","
+			 "\"type\":\"value_error\"}]");
 	problem_fini(&p);
 }
 

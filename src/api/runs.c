@@ -92,8 +92,8 @@ static int read_wait(struct exchange *x, struct creation *c)
 		return 0;
 	}
 	if (str_parse_milli(text, &c->wait_ms) < 0 || c->wait_ms > WAIT_MAX_MS) {
-		reply_field(
-			x, "wait", "must be a number of seconds from 0 to %u", WAIT_MAX_MS / 1000);
+		reply_field(x, PROBLEM_IN_QUERY, "wait", "must be a number of seconds from 0 to %u",
+			WAIT_MAX_MS / 1000);
 		return -EINVAL;
 	}
 	c->shows_output = true;
@@ -295,7 +295,7 @@ static int read_phase(struct exchange *x, const char **ret, bool *ret_is_live)
 	enum phase phase = PHASE_COUNT;
 
 	if (text && phase_find(text, &phase) < 0) {
-		reply_field(x, "phase",
+		reply_field(x, PROBLEM_IN_QUERY, "phase",
 			"must be queued, starting, running, completed, failed, timed_out or killed");
 		return -EINVAL;
 	}

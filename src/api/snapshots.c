@@ -102,7 +102,8 @@ static void handle_restore(struct exchange *x)
 	const json_t *id = json_object_get(body, "snapshot_id");
 	if (!json_is_string(id) || json_string_length(id) == 0 ||
 		json_string_length(id) > REQUEST_TEXT_MAX) {
-		reply_field(x, "snapshot_id", "must be a text of 1 to %u bytes", REQUEST_TEXT_MAX);
+		reply_field(x, PROBLEM_IN_BODY, "snapshot_id", "must be a text of 1 to %u bytes",
+			REQUEST_TEXT_MAX);
 		return;
 	}
 	struct session *session = sessions_find(x);
@@ -175,13 +176,13 @@ static int read_clone_name(struct exchange *x, const json_t *body, const char **
 
 	if (body &&
 		(!json_is_object(body) || (name && !json_is_string(name) && !json_is_null(name)))) {
-		reply_field(x, "new_session_name", "must be a text");
+		reply_field(x, PROBLEM_IN_BODY, "new_session_name", "must be a text");
 		return -1;
 	}
 	*ret = json_string_value(name);
 	if (!*ret || session_name_is_valid(*ret))
 		return 0;
-	reply_field(x, "new_session_name",
+	reply_field(x, PROBLEM_IN_BODY, "new_session_name",
 		"must be up to %u letters, digits, '_', '-' or '.', not begin with a dot, and be "
 		"no id",
 		SESSION_NAME_MAX);

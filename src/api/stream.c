@@ -203,7 +203,7 @@ static int take_owner(struct exchange *x, struct visitor *v)
 	v->is_named = true;
 	if (identity_make(owner, false, &v->who))
 		return 0;
-	reply_field(x, "u", "it is no user id");
+	reply_field(x, PROBLEM_IN_QUERY, "u", "it is no user id");
 	return -EINVAL;
 }
 

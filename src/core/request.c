@@ -503,7 +503,7 @@ static int check_run(const struct request *r, struct problem *problem)
 		return problem_field(problem, "command", "is required");
 	if (!r->session_id == !r->base_image)
 		return problem_field(
-			problem, "session_id", "Provide exactly one of session_id or base_image");
+			problem, "body", "Provide exactly one of session_id or base_image");
 	if (r->input && r->interactive)
 		return problem_field(problem, "stdin", "an interactive run is given none");
 	return 0;

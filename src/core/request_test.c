@@ -228,11 +228,11 @@ TEST(a_run_needs_a_command_and_one_place_to_run)
 		{ "{\"base_image\":\"i\",\"command\":[\"\",\"x\"]}",
 			"command: the program's name is empty" },
 		{ "{\"command\":[\"x\"]}",
-			"session_id: Provide exactly one of session_id or base_image" },
+			"body: Provide exactly one of session_id or base_image" },
 		{ "{\"command\":[\"x\"],\"session_id\":null,\"base_image\":null}",
-			"session_id: Provide exactly one of session_id or base_image" },
+			"body: Provide exactly one of session_id or base_image" },
 		{ "{\"command\":[\"x\"],\"session_id\":\"s\",\"base_image\":\"i\"}",
-			"session_id: Provide exactly one of session_id or base_image" },
+			"body: Provide exactly one of session_id or base_image" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {

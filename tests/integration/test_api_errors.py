@@ -85,6 +85,21 @@ def test_a_run_needs_a_session_or_an_image(server):
     for answer in (neither, both):
         assert answer.status_code == 422
         assert "Provide exactly one of session_id or base_image" in check_shape(answer)["message"]
+        assert answer.json()["detail"][0]["loc"] == ["body"]
+
+
+@pytest.mark.once
+def test_where_in_the_request_the_fault_is(server):
+    def loc(answer):
+        assert answer.status_code == 422
+        return answer.json()["detail"][0]["loc"]
+    assert loc(server.post("/runs", json=GOOD, params={"wait": "x"})) == ["query", "wait"]
+    assert loc(server.get("/runs", params={"limit": "0"})) == ["query", "limit"]
+    assert loc(server.get("/runs", params={"phase": "x"})) == ["query", "phase"]
+    assert loc(server.get("/admin/runs", params={"sort": "x"})) == ["query", "sort"]
+    for path in ("/runs", "/sessions"):
+        answer = server.post(path, json=GOOD, headers={"Idempotency-Key": "x" * 129})
+        assert loc(answer) == ["header", "Idempotency-Key"]
 
 
 @pytest.mark.parametrize("file, why", [
