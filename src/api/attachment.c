@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "core/mime.h"
+#include "core/problem.h"
 #include "http/http.h"
 #include "http/range.h"
 
@@ -66,6 +67,26 @@ static void send_whole(struct exchange *x, const struct attachment *a, int *fd)
 		exchange_reply_file(x, 200, a->mime, take_fd(fd), a->offset, a->size);
 }
 
+/* 416. That several are asked for is no fault of theirs, and is said. */
+static void refuse_range(struct exchange *x, const struct attachment *a, const char *range)
+{
+	size_t n = range_count(range);
+	struct problem p = { 0 };
+
+	set_range(x, "*", a->size);
+	if (n > 1) {
+		(void)problem_set(&p, "invalid_request", "Multi-range not supported");
+		problem_add(&p, "ranges", json_integer((json_int_t)n));
+		p.place = PROBLEM_IN_HEADER;
+	} else {
+		(void)problem_set(&p, "invalid_range",
+			"the range is not one of bytes within this file of %" PRIu64, a->size);
+	}
+	p.status = 416;
+	reply_problem(x, &p);
+	problem_fini(&p);
+}
+
 /* A Range does not count for who has the file already, or has another one. */
 void attachment_reply(struct exchange *x, const struct attachment *a)
 {
@@ -83,8 +104,6 @@ void attachment_reply(struct exchange *x, const struct attachment *a)
 	} else if (verdict == RANGE_PART) {
 		send_part(x, a, offset, size, take_fd(&fd));
 	} else {
-		set_range(x, "*", a->size);
-		reply_refusal(x, "invalid_range",
-			"the range is not one of bytes within this file of %" PRIu64, a->size);
+		refuse_range(x, a, range);
 	}
 }

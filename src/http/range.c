@@ -64,3 +64,16 @@ enum range_verdict range_parse(
 	*ret_size = last - first + 1;
 	return RANGE_PART;
 }
+
+size_t range_count(const char *header)
+{
+	size_t n = 0;
+
+	if (strncasecmp(header, unit, sizeof(unit) - 1) != 0)
+		return 0;
+	for (const char *at = header + sizeof(unit) - 1; *at; n++) {
+		at += strcspn(at, ",");
+		at += strspn(at, ", \t");
+	}
+	return n;
+}

@@ -1,5 +1,6 @@
 /* The Range header of a request for a file. Pure. */
 #pragma once
+#include <stddef.h>
 #include <stdint.h>
 
 enum range_verdict {
@@ -14,3 +15,6 @@ enum range_verdict {
  * The outputs are set for all but RANGE_UNSATISFIABLE. */
 enum range_verdict range_parse(
 	const char *header, uint64_t file_size, uint64_t *ret_offset, uint64_t *ret_size);
+
+/* How many ranges of bytes `header` lists, right or not; 0 when it is of another unit. */
+size_t range_count(const char *header);

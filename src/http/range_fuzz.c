@@ -22,6 +22,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (range_parse(header, file_size, &offset, &n) == RANGE_PART &&
 		(n == 0 || offset >= file_size || n > file_size - offset))
 		abort();
+	if (range_count(header) > size)
+		abort();
 	free(header);
 	return 0;
 }

@@ -54,4 +54,24 @@ TEST(each_header_means_what_it_says)
 	}
 }
 
-TESTS(UNIT(each_header_means_what_it_says))
+TEST(several_are_counted)
+{
+	static const struct {
+		const char *header;
+		size_t n;
+	} table[] = {
+		{ "bytes=0-1,3-4", 2 },
+		{ "Bytes=0-1, -5 ,\t7-", 3 },
+		{ "bytes=0-1,", 1 },
+		{ "bytes=0-1", 1 },
+		{ "bytes=x,y", 2 },
+		{ "bytes=", 0 },
+		{ "lines=0-1,3-4", 0 },
+		{ "", 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++)
+		CHECK_EQ(range_count(table[i].header), table[i].n);
+}
+
+TESTS(UNIT(each_header_means_what_it_says), UNIT(several_are_counted))
