@@ -17,6 +17,7 @@ from server import BASE, make_server, server, users  # noqa: F401 (fixtures)
 TOP = pathlib.Path(__file__).resolve().parent.parent.parent
 SOURCE = TOP / "docs/openapi.yaml"
 METHODS = ("get", "post", "put", "patch", "delete")
+PROBES = ("/healthz", "/readyz")  # which may ask as often as they like
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
 
 
@@ -142,9 +143,8 @@ def test_operations_have_names_and_path_parameters(document):
         assert operation["summary"] and operation["tags"]
         needs_key = operation.get("security") not in ([],)
         assert ("401" in operation["responses"]) == needs_key, (method, path)
-        assert ("403" in operation["responses"]) == (
-            "/admin/" in path or path.endswith("/stream") or
-            path.startswith("/files/")), (method, path)
+        assert {"403", "default"} <= operation["responses"].keys(), (method, path)
+        assert ("429" in operation["responses"]) == (path not in PROBES), (method, path)
 
 
 def test_schemas_are_schemas(document):
@@ -327,6 +327,40 @@ def test_answers_to_admins_fit(make_server, users, check):
         check(path, boss.post(f"/admin/runs/{UNKNOWN}/{verdict}"), "post")
     check(api("/admin/gc"), boss.post("/admin/gc"), "post")
     check(api("/admin/gc"), ann.post("/admin/gc"), "post")
+
+
+UPGRADE = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
+           "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
+
+
+def ask(server, method, path, operation, **headers):
+    """Any operation, of things that are not there."""
+    if "101" in operation["responses"]:
+        headers.update(UPGRADE)
+    url = server.url + re.sub(r"{\w+}", UNKNOWN, path)
+    return server.client().request(method, url, headers=headers)
+
+
+@pytest.mark.once
+def test_answers_to_another_host_fit(server, document, check):
+    for method, path, operation, _ in operations(document):
+        answer = ask(server, method, path, operation, Host="evil.example")
+        assert answer.status_code == 403, (method, path)
+        check(path, answer, method)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("limit", ["USER", "IP"])
+def test_answers_to_too_many_requests_fit(make_server, document, check, limit):
+    server = make_server(**{f"SANDBOX_RATE_LIMIT_PER_{limit}": 1})
+    while server.get("/runtimes").status_code != 429:
+        pass
+    for method, path, operation, _ in operations(document):
+        answer = ask(server, method, path, operation)
+        if answer.status_code != 429 and path not in PROBES:
+            answer = ask(server, method, path, operation)  # a minute had passed
+        assert (answer.status_code == 429) == (path not in PROBES), (method, path)
+        check(path, answer, method)
 
 
 @pytest.mark.once
