@@ -30,3 +30,13 @@ int idempotency_read_key(struct exchange *x, const char **ret)
 	*ret = key;
 	return 0;
 }
+
+void idempotency_tell(struct exchange *x, json_t *answer, bool is_replay)
+{
+	const char *key = exchange_header(x, "idempotency-key");
+
+	if (key)
+		(void)json_object_set_new(answer, "details",
+			json_pack("{s:s,s:s}", "idempotency_key_echo", key, "idempotency_status",
+				is_replay ? "replayed" : "new"));
+}

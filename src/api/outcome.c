@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/idempotency.h"
 #include "api/links.h"
 #include "api/reply.h"
 #include "api/shelf.h"
@@ -104,20 +105,23 @@ static void reply_with_list(struct exchange *x, json_t *answer, const struct run
 	shelf_list(api_of(x)->service, row->user_id, row->id, on_list, h);
 }
 
-static json_t *make_answer(const struct api *api, const struct run_row *row, struct stream *stream)
+static json_t *make_answer(
+	struct exchange *x, const struct run_row *row, struct stream *stream, bool is_replay)
 {
+	const struct api *api = api_of(x);
 	json_t *o = run_json(api->service, row);
 	AUTO_FREE char *url = links_stream(api, row, 0);
 
 	(void)json_object_set_new(o, "log_stream_url", json_string(url));
+	idempotency_tell(x, o, is_replay);
 	add_output(o, "stdout", stream, FRAME_STDOUT);
 	add_output(o, "stderr", stream, FRAME_STDERR);
 	return o;
 }
 
-void outcome_reply(struct exchange *x, const struct run *run)
+void outcome_reply(struct exchange *x, const struct run *run, bool is_replay)
 {
-	json_t *o = make_answer(api_of(x), &run->row, run->stream);
+	json_t *o = make_answer(x, &run->row, run->stream, is_replay);
 
 	if (phase_is_over(run->phase) && json_array_size(run->request.capture_patterns) > 0) {
 		reply_with_list(x, o, &run->row);
@@ -129,10 +133,9 @@ void outcome_reply(struct exchange *x, const struct run *run)
 
 void outcome_reply_stored(struct exchange *x, const struct run_row *row)
 {
-	const struct api *api = api_of(x);
 	CLEANUP(stream_unrefp) struct stream *stream = NULL;
 
 	/* One that was swept has no output any more. */
-	(void)run_open_output(api->service, row, &stream);
-	reply_with_list(x, make_answer(api, row, stream), row);
+	(void)run_open_output(api_of(x)->service, row, &stream);
+	reply_with_list(x, make_answer(x, row, stream, true), row);
 }

@@ -13,10 +13,10 @@ struct run_row;
 /* Bytes of stdout and of stderr that an answer carries; the stream has all. */
 #define OUTCOME_OUTPUT_MAX (64u << 10)
 
-/* Answer with a live run, or with one that just ended. */
-void outcome_reply(struct exchange *x, const struct run *run);
+/* Answer with a live run, or with one that just ended, made by this request or an earlier one. */
+void outcome_reply(struct exchange *x, const struct run *run, bool is_replay);
 
-/* Answer with one that is over, from its row and its files. */
+/* Answer with one of an earlier request that is over, from its row and its files. */
 void outcome_reply_stored(struct exchange *x, const struct run_row *row);
 
 /* Put `size` bytes of output into `o` as `name`, `name`_encoding ("utf8", or "base64" for what

@@ -27,6 +27,7 @@ struct creation {
 	uint64_t wait_ms;
 	bool shows_output; /* it was asked to wait, and so to bring all */
 	uint64_t from_seq;
+	bool is_replay; /* another request has made it */
 };
 
 static void reply_status(const struct creation *c, const struct run_row *row)
@@ -36,6 +37,7 @@ static void reply_status(const struct creation *c, const struct run_row *row)
 	AUTO_FREE char *url = links_stream(api, row, c->from_seq);
 
 	(void)json_object_set_new(o, "log_stream_url", json_string(url));
+	idempotency_tell(c->x, o, c->is_replay);
 	reply_json(c->x, 200, o);
 }
 
@@ -44,7 +46,7 @@ static void on_waited(void *ctx, struct run *run)
 	AUTO_FREE struct creation *c = ctx;
 
 	if (c->shows_output)
-		outcome_reply(c->x, run);
+		outcome_reply(c->x, run, c->is_replay);
 	else
 		reply_status(c, &run->row);
 }
@@ -67,6 +69,7 @@ static void on_replayed(void *ctx, const struct run_row *row)
 	struct creation *c = ctx;
 	struct run *live = run_find(api_of(c->x)->service, row->id, NULL);
 
+	c->is_replay = true;
 	api_note_run(c->x, row->id);
 	if (live) {
 		wait_start(c->x, live, c->wait_ms, on_waited, c);

@@ -25,15 +25,29 @@ struct session *sessions_find(struct exchange *x)
 	return NULL;
 }
 
+/* --- POST /sessions --- */
+
+static void reply_session(struct exchange *x, const struct session *session, bool is_replay)
+{
+	json_t *o = session_json(session);
+
+	idempotency_tell(x, o, is_replay);
+	reply_json(x, 200, o);
+}
+
 static void on_session(void *ctx, struct session *session, struct problem *problem)
 {
 	if (problem->status)
 		reply_problem(ctx, problem);
 	else
-		reply_json(ctx, 200, session_json(session));
+		reply_session(ctx, session, false);
 }
 
-/* --- POST /sessions --- */
+static void on_replayed(void *ctx, struct session *session, struct problem *problem)
+{
+	(void)problem;
+	reply_session(ctx, session, true);
+}
 
 static void handle_create(struct exchange *x)
 {
@@ -54,6 +68,7 @@ static void handle_create(struct exchange *x)
 		.who = api_who(x),
 		.idempotency_key = key,
 		.source = "rest",
+		.replayed = on_replayed,
 	};
 	session_create(api_of(x)->service, &wish, on_session, x);
 	request_fini(&request);

@@ -61,6 +61,7 @@ struct session_wish {
 	const char *source;          /* "rest" */
 	const char *name;            /* that its user calls it by; may be NULL */
 	const struct session *like;  /* clone of this one, instead of a request; may be NULL */
+	session_cb *replayed;        /* instead of `done`, for who wants to know; may be NULL */
 };
 void session_create(
 	struct service *s, const struct session_wish *wish, session_cb *done, void *ctx);

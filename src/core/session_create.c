@@ -27,6 +27,7 @@ struct creation {
 	char fingerprint[65];
 	json_t *git;
 	session_cb *done;
+	session_cb *replayed;
 	void *ctx;
 };
 
@@ -251,7 +252,7 @@ static void replay(struct creation *c, const char *id)
 		return;
 	}
 	session_free(TAKE(c->session));
-	c->done(c->ctx, before, &problem);
+	c->replayed(c->ctx, before, &problem);
 	free_creation(c);
 }
 
@@ -283,6 +284,7 @@ void session_create(struct service *s, const struct session_wish *wish, session_
 	struct policy policy = { 0 };
 
 	*c = (struct creation){ .service = s, .done = done, .ctx = ctx };
+	c->replayed = wish->replayed ? wish->replayed : done;
 	c->session = xnew(struct session);
 	c->session->service = s;
 	c->key = wish->idempotency_key ? xstrdup(wish->idempotency_key) : NULL;

@@ -145,6 +145,17 @@ def test_a_replay_is_the_same_run(server):
     assert server.get("/runs").json()["total"] == 1
 
 
+@pytest.mark.once
+@pytest.mark.parametrize("params", [{}, {"wait": 30}])
+def test_whether_it_is_a_replay_is_told(server, params):
+    told = [keyed(server, "k1", "true", params=params).json()["details"] for _ in range(2)]
+    server.restart()  # and so it is of those that are only stored
+    told.append(keyed(server, "k1", "true", params=params).json()["details"])
+    assert told == [{"idempotency_key_echo": "k1", "idempotency_status": status}
+                    for status in ("new", "replayed", "replayed")]
+    assert "details" not in server.start_run("true", params=params).json()
+
+
 def test_a_replay_with_another_body_is_refused(server):
     first = keyed(server, "k1", "true").json()
     other = keyed(server, "k1", "false")

@@ -66,7 +66,12 @@ def test_a_replay_is_the_same_session(server):
         return server.post("/sessions", json={"base_image": "host", **fields},
                            headers={"Idempotency-Key": "k"})
     first = make(timeout_sec=50)
-    assert make(timeout_sec=50).json()["id"] == first.json()["id"]
+    again = make(timeout_sec=50)
+    assert again.json()["id"] == first.json()["id"]
+    for answer, status in ((first, "new"), (again, "replayed")):
+        assert answer.json()["details"] == {"idempotency_key_echo": "k",
+                                            "idempotency_status": status}
+    assert "details" not in server.get(f"/sessions/{first.json()['id']}").json()
     other = make(timeout_sec=51)
     assert other.status_code == 409
     assert other.json()["error"]["code"] == "idempotency_conflict"

@@ -248,7 +248,8 @@ def test_frames_fit(make_server, document, check):
 @pytest.mark.once
 def test_answers_about_sessions_fit(server, check):
     sessions, one = api("/sessions"), api("/sessions/{id}")
-    session = check(sessions, server.post("/sessions", json={"base_image": "host"}), "post").json()
+    session = check(sessions, server.post("/sessions", json={"base_image": "host"},
+                                          headers={"Idempotency-Key": "k"}), "post").json()
     check(sessions, server.post("/sessions", json={"timeout_sec": 0}), "post")
     check(sessions, server.post("/sessions", json={"spec_version": "9"}), "post")
     check(sessions, server.post("/sessions", json={"runtime": "docker"}), "post")
