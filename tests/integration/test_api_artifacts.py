@@ -137,6 +137,14 @@ def test_several_ranges_are_not_supported(server, run):
 
 
 @pytest.mark.once
+def test_links_are_not_listed(server):
+    run = server.sh("echo a >out.txt; ln -s out.txt link.txt; ln -s /etc/passwd far.txt",
+                    capture_patterns=["*"])
+    assert [item["path"] for item in run["artifacts"]] == ["out.txt"]
+    assert server.get(url_of(run, "link.txt")).status_code == 404
+
+
+@pytest.mark.once
 def test_an_empty_file_has_no_part(server):
     run = server.sh(": >empty", capture_patterns=["empty"])
     answer = server.get(url_of(run, "empty"))
