@@ -308,6 +308,8 @@ static int read_body(struct exchange *x, const char *body, size_t size, json_t *
 		     : err_set(&err, -EBADMSG, "there is no body");
 	if (r < 0)
 		refuse_json(x, *field ? field : "body", err.text);
+	else
+		exchange_drop_body(x);
 	return r;
 }
 

@@ -11,6 +11,7 @@ struct queue_user {
 	struct queue_entry *first;
 	struct queue_entry **last;
 	size_t n_waiting;
+	size_t n_held;
 	size_t n_active;
 };
 
@@ -73,10 +74,10 @@ static struct queue_user *find_or_add(struct queue *q, const char *user)
 	return u;
 }
 
-/* Users who neither wait nor run are forgotten. */
+/* Users who neither wait nor run nor have something held are forgotten. */
 static void forget_if_idle(struct queue *q, struct queue_user *u)
 {
-	if (u->n_waiting > 0 || u->n_active > 0)
+	if (u->n_waiting > 0 || u->n_held > 0 || u->n_active > 0)
 		return;
 	if (q->served == u)
 		q->served = NULL;
@@ -107,7 +108,7 @@ size_t queue_waiting_of(const struct queue *q, const char *user)
 {
 	const struct queue_user *u = find(q, user);
 
-	return u ? u->n_waiting : 0;
+	return u ? u->n_waiting + u->n_held : 0;
 }
 
 size_t queue_active_of(const struct queue *q, const char *user)
@@ -122,7 +123,7 @@ static size_t count_waiting_users(const struct queue *q)
 	size_t n = 0;
 
 	for (const struct queue_user *u = q->users; u; u = u->next)
-		n += u->n_waiting > 0;
+		n += u->n_waiting + u->n_held > 0;
 	return n;
 }
 
@@ -131,7 +132,9 @@ bool queue_has_place(const struct queue *q, const char *user, size_t n)
 	size_t n_own = queue_waiting_of(q, user);
 	size_t n_users = count_waiting_users(q) + (n_own == 0);
 
-	return q->n_waiting < n || (q->n_waiting < 2 * n && n_users > 1 && n_own * n_users < n);
+	size_t n_taken = q->n_waiting + q->n_held;
+
+	return n_taken < n || (n_taken < 2 * n && n_users > 1 && n_own * n_users < n);
 }
 
 static bool user_has_room(const struct queue *q, const struct queue_user *u)
@@ -199,13 +202,26 @@ struct queue_entry *queue_pop(struct queue *q)
 	return NULL;
 }
 
+void queue_hold(struct queue *q, struct queue_entry *e, const char *user)
+{
+	*e = (struct queue_entry){ .holder = find_or_add(q, user) };
+	e->holder->n_held++;
+	q->n_held++;
+}
+
 void queue_remove(struct queue *q, struct queue_entry *e)
 {
-	struct queue_user *u = e->user;
+	struct queue_user *u = e->user ? e->user : e->holder;
 
 	if (!u)
 		return;
-	unlink_entry(q, e);
+	if (e->user) {
+		unlink_entry(q, e);
+	} else {
+		e->holder = NULL;
+		u->n_held--;
+		q->n_held--;
+	}
 	forget_if_idle(q, u);
 }
 

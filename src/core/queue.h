@@ -13,8 +13,9 @@ struct queue_user;
 /* Embed this in what waits. */
 struct queue_entry {
 	struct queue_entry *next;
-	struct queue_user *user; /* NULL when it does not wait */
-	uint64_t since_ns;       /* CLOCK_MONOTONIC */
+	struct queue_user *user;   /* NULL when it does not wait */
+	struct queue_user *holder; /* NULL unless it is held */
+	uint64_t since_ns;         /* CLOCK_MONOTONIC */
 };
 
 struct queue {
@@ -22,6 +23,7 @@ struct queue {
 	struct queue_user **users_end;
 	struct queue_user *served; /* who had the last turn, and is not yet at the end; or NULL */
 	size_t n_waiting;
+	size_t n_held;
 	size_t n_active;
 	size_t max_active;
 	size_t max_active_per_user; /* 0: no limit */
@@ -30,13 +32,13 @@ struct queue {
 void queue_init(struct queue *q, size_t max_active, size_t max_active_per_user);
 void queue_fini(struct queue *q);
 
-/* How many of this user's wait, and how many are active. */
+/* How many of this user's wait, held ones included, and how many are active. */
 size_t queue_waiting_of(const struct queue *q, const char *user);
 size_t queue_active_of(const struct queue *q, const char *user);
 
-/* Is there a place to wait in for this user, if there are `n`? When they are taken, there are
- * as many again for those who have less than an equal share: a burst of one user does not turn
- * others away. */
+/* Is there a place to wait in for this user, if there are `n`? One that is held takes a place,
+ * too. When they are taken, there are as many again for those who have less than an equal share: a
+ * burst of one user does not turn others away. */
 bool queue_has_place(const struct queue *q, const char *user, size_t n);
 
 /* Could one of this user's start at once, without passing anybody who waits longer? */
@@ -48,7 +50,10 @@ void queue_push(struct queue *q, struct queue_entry *e, const char *user, uint64
  * nobody waits. */
 struct queue_entry *queue_pop(struct queue *q);
 
-/* It will not wait any longer. Nothing happens when it does not wait. */
+/* Somebody has to allow it before it waits for a turn: it only takes a place. */
+void queue_hold(struct queue *q, struct queue_entry *e, const char *user);
+
+/* It will not wait, or be held, any longer. Nothing happens when it does not wait. */
 void queue_remove(struct queue *q, struct queue_entry *e);
 
 /* One that is not in the queue becomes active, or one that was is over. */

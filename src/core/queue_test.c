@@ -40,6 +40,38 @@ TEST(one_user_is_served_in_order_and_only_while_there_is_room)
 	CHECK(q.users == NULL); /* nobody is remembered */
 }
 
+TEST(what_is_held_takes_a_place_and_has_no_turn)
+{
+	QUEUE(q, 1, 0);
+	struct queue_entry held[2];
+	struct queue_entry waiting;
+
+	queue_hold(&q, &held[0], "a");
+	CHECK(held[0].user == NULL);
+	CHECK_EQ(queue_waiting_of(&q, "a"), 1);
+	CHECK(queue_has_room(&q, "b")); /* it passes nobody who could begin */
+	CHECK(queue_pop(&q) == NULL);
+	CHECK(queue_oldest(&q) == NULL);
+	queue_hold(&q, &held[1], "a");
+	CHECK(queue_has_place(&q, "a", 3));
+	CHECK(!queue_has_place(&q, "a", 2));
+	CHECK(queue_has_place(&q, "b", 2)); /* a burst does not turn others away */
+	queue_push(&q, &waiting, "a", 1);
+	CHECK(!queue_has_place(&q, "a", 3));
+	queue_remove(&q, &held[0]);
+	queue_remove(&q, &held[0]);
+	CHECK_EQ(queue_waiting_of(&q, "a"), 2);
+	queue_push(&q, &held[0], "a", 2);
+	CHECK(queue_pop(&q) == &waiting);
+	queue_end(&q, "a");
+	CHECK(queue_pop(&q) == &held[0]);
+	queue_end(&q, "a");
+	CHECK_EQ(q.n_held, 1);
+	queue_remove(&q, &held[1]);
+	CHECK_EQ(q.n_held, 0);
+	CHECK(q.users == NULL);
+}
+
 TEST(one_run_is_second_behind_a_burst)
 {
 	QUEUE(q, 1, 0);
@@ -237,7 +269,8 @@ TEST(a_full_queue_has_a_place_for_who_has_less_than_a_share)
 }
 
 TESTS(UNIT(one_user_is_served_in_order_and_only_while_there_is_room),
-	UNIT(one_run_is_second_behind_a_burst), UNIT(who_comes_while_a_burst_runs_is_next),
-	UNIT(newcomers_starve_nobody), UNIT(a_user_has_a_limit_of_their_own),
-	UNIT(one_may_leave_from_anywhere_and_twice), UNIT(the_oldest_is_found_among_all_users),
-	UNIT(positions_come_true), UNIT(a_full_queue_has_a_place_for_who_has_less_than_a_share))
+	UNIT(what_is_held_takes_a_place_and_has_no_turn), UNIT(one_run_is_second_behind_a_burst),
+	UNIT(who_comes_while_a_burst_runs_is_next), UNIT(newcomers_starve_nobody),
+	UNIT(a_user_has_a_limit_of_their_own), UNIT(one_may_leave_from_anywhere_and_twice),
+	UNIT(the_oldest_is_found_among_all_users), UNIT(positions_come_true),
+	UNIT(a_full_queue_has_a_place_for_who_has_less_than_a_share))

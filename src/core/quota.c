@@ -38,7 +38,8 @@ static int check_queue(struct run *run, struct problem *p)
 
 	if (c->queue_max_length == 0)
 		return refuse_queue(run, p, "queue_capacity_exceeded", "global", 0);
-	if (service_starts_runs(s) && queue_has_room(&s->queue, user))
+	bool is_held = run->policy.approval != NULL;
+	if (!is_held && service_starts_runs(s) && queue_has_room(&s->queue, user))
 		return 0;
 	if (!queue_has_place(&s->queue, user, c->queue_max_length))
 		return refuse_queue(

@@ -284,10 +284,20 @@ void run_expire(struct run *run)
 	run_end_without(run, REASON_INFRASTRUCTURE_ERROR, "queue_ttl_expired", "queue_ttl_expired");
 }
 
+static void begin_approved(struct run *run)
+{
+	run_enqueue(run);
+	if (!run->has_result) {
+		run_fill_request(run, run->holds_slot);
+		run_store(run);
+	}
+}
+
 int run_approve(struct run *run, bool approved, const char *by)
 {
 	if (!run->row.approval || !streq(run->row.approval, "required") || run->has_result)
 		return -ENOENT;
+	queue_remove(&run->service->queue, &run->waiting);
 	run_set_text(&run->row.approval, approved ? "approved" : "denied");
 	audit_run(run->service->audit, approved ? "sandbox.run.approved" : "sandbox.run.denied",
 		&run->row, NULL, json_pack("{s:s}", "by", by));
@@ -296,11 +306,7 @@ int run_approve(struct run *run, bool approved, const char *by)
 		return 0;
 	}
 	run_set_text(&run->row.reason_code, NULL);
-	run_enqueue(run);
-	if (!run->has_result) {
-		run_fill_request(run, run->holds_slot);
-		run_store(run);
-	}
+	run_fetch(run, begin_approved);
 	return 0;
 }
 

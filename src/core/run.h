@@ -73,6 +73,7 @@ struct run {
 	size_t n_files;
 	struct queue_entry waiting;
 	bool holds_slot; /* counted as active in the queue */
+	bool is_shed;    /* the store has its request; see run_shed.c */
 	bool is_fed;     /* its files were sent, as far as the box took them */
 
 	int dir_fd;

@@ -208,7 +208,9 @@ static void accept_run(struct creation *c)
 	run_list(run);
 	run->n_work++; /* it is not over before it is stored and answered */
 	note_accepted(run);
-	if (!run->policy.approval)
+	if (run->policy.approval)
+		queue_hold(&run->service->queue, &run->waiting, run->row.user_id);
+	else
 		begin_accepted(c);
 	if (run_open_files(run, true) < 0) {
 		give_up(c);

@@ -199,6 +199,40 @@ TEST(a_run_that_needs_approval_waits_for_it)
 	sample_remove(&m);
 }
 
+TEST(a_run_that_is_held_takes_a_place_in_the_queue)
+{
+	SAMPLE(m);
+	char **none = m.settings.approval_for;
+	require_approval(&m);
+	m.settings.queue_max_length = 3;
+	m.settings.queue_max_per_user = 2;
+	sample_open(&m);
+	struct sample_answer a;
+	struct run *first = sample_run(&m, NULL);
+	struct run *second = sample_run(&m, NULL);
+
+	sample_ask(&m, &a, "alice", NULL, SAMPLE_BODY);
+	SAMPLE_UNTIL(&m, a.n > 0);
+	CHECK_EQ(a.status, 429);
+	CHECK_STR(json_string_value(json_object_get(a.details, "quota_scope")), "user_id");
+	sample_answer_fini(&a);
+	m.settings.queue_max_per_user = 0;
+	(void)sample_run(&m, NULL);
+	sample_ask(&m, &a, "alice", NULL, SAMPLE_BODY);
+	SAMPLE_UNTIL(&m, a.n > 0);
+	CHECK_EQ(a.status, 429);
+	CHECK_STR(json_string_value(json_object_get(a.details, "quota_scope")), "global");
+	sample_answer_fini(&a);
+	CHECK_EQ(run_approve(first, true, "root"), 0);
+	(void)sample_run(&m, NULL);
+	CHECK_EQ(run_approve(second, false, "root"), 0);
+	(void)sample_run(&m, NULL);
+	CHECK(run_cancel(m.service->runs));
+	CHECK_EQ(m.service->queue.n_held, 2);
+	m.settings.approval_for = none;
+	sample_remove(&m);
+}
+
 TEST(a_denied_run_ends_without_having_begun)
 {
 	SAMPLE(m);
@@ -225,4 +259,6 @@ TESTS(UNIT(runs_wait_in_order_and_a_full_queue_refuses),
 	UNIT(where_nothing_is_executed_runs_wait), UNIT(two_equal_requests_at_once_make_one_run),
 	UNIT(a_key_gives_the_run_again_when_that_is_over),
 	UNIT(when_the_first_comes_to_nothing_the_second_has_its_turn),
-	UNIT(a_run_that_needs_approval_waits_for_it), UNIT(a_denied_run_ends_without_having_begun))
+	UNIT(a_run_that_needs_approval_waits_for_it),
+	UNIT(a_run_that_is_held_takes_a_place_in_the_queue),
+	UNIT(a_denied_run_ends_without_having_begun))

@@ -1,6 +1,6 @@
 /* What the files of a run share: run_create.c accepts, run_store.c stores, run.c finds,
- * run_start.c executes, run_recover.c goes on with what others began, run_end.c brings it to its
- * end. */
+ * run_shed.c lets go of what is large while it waits, run_start.c executes, run_recover.c goes on
+ * with what others began, run_end.c brings it to its end. */
 #pragma once
 #include "core/run.h"
 
@@ -53,6 +53,16 @@ void run_forget_held(struct run *run);
 void run_count(struct store_batch *b, const struct run *run);
 /* Store the row as it is, without waiting for that. */
 void run_store(struct run *run);
+
+/* run_shed.c: the store has it as it is. If it waits, let go of what is large of its request. */
+void run_shed(struct run *run);
+/* ... and have that again; at once, if nothing was let go of. A run that can not have it ends. */
+typedef void run_fetched_cb(struct run *run);
+void run_fetch(struct run *run, run_fetched_cb *done);
+
+/* run_recover.c: from what row.request says, its request, policy and files, and the name of the
+ * keeper that was asked, which the caller frees; `ret_keeper` may be NULL. */
+int run_parse_stored(struct run *run, char **ret_keeper);
 
 /* run_start.c: is what it asks for something that a box can be told? */
 int run_check_spec(struct run *run, struct problem *problem);

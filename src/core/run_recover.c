@@ -16,7 +16,7 @@
 #include "core/session.h"
 #include "core/stream.h"
 
-static int parse_stored(struct run *run, const char **ret_keeper)
+int run_parse_stored(struct run *run, char **ret_keeper)
 {
 	struct problem problem = { 0 };
 	json_t *whole = run->row.request ? json_loads(run->row.request, 0, NULL) : NULL;
@@ -28,7 +28,8 @@ static int parse_stored(struct run *run, const char **ret_keeper)
 		r = request_decode_files(
 			&run->request, UINT64_MAX, &run->files, &run->n_files, &problem);
 	const char *keeper = json_string_value(json_object_get(whole, "keeper"));
-	*ret_keeper = keeper ? xstrdup(keeper) : NULL;
+	if (ret_keeper)
+		*ret_keeper = keeper ? xstrdup(keeper) : NULL;
 	if (r < 0)
 		log_warn("run %s can not be executed any more: %s", run->row.id, problem.message);
 	problem_fini(&problem);
@@ -98,11 +99,9 @@ static void keep_cap(struct run *run)
 static void adopt(struct run *run, const char *hex)
 {
 	struct service *s = run->service;
-	const char *keeper = NULL;
 
-	if (!run->request.body && parse_stored(run, &keeper) < 0)
+	if (!run->request.body && run_parse_stored(run, NULL) < 0)
 		request_fini(&run->request);
-	free((char *)keeper);
 	run->is_adopted = true;
 	queue_remove(&s->queue, &run->waiting);
 	if (!run->holds_slot)
@@ -122,14 +121,14 @@ static void adopt(struct run *run, const char *hex)
  * one that was asked, since that keeps every run until we have acknowledged its end. */
 static void rescue(struct run *run)
 {
-	AUTO_FREE const char *keeper = NULL;
+	AUTO_FREE char *keeper = NULL;
 	const char *current = run->service->runtime->instance(run->service->host);
 
 	/* One of our own, not of a predecessor's: it waits, for its turn to be stored, or for an
 	 * approval. */
 	if (run->request.body || run->waiting.user)
 		return;
-	int r = parse_stored(run, &keeper);
+	int r = run_parse_stored(run, &keeper);
 	if (run_end_as_told(run))
 		return;
 	if (r < 0) {
@@ -150,8 +149,11 @@ static void rescue(struct run *run)
 	if (run->phase == PHASE_STARTING)
 		run_move(run, PHASE_QUEUED);
 	if (run->row.approval && streq(run->row.approval, "required"))
-		return;
-	queue_push(&run->service->queue, &run->waiting, run->row.user_id, clock_monotonic_ns());
+		queue_hold(&run->service->queue, &run->waiting, run->row.user_id);
+	else
+		queue_push(&run->service->queue, &run->waiting, run->row.user_id,
+			clock_monotonic_ns());
+	run_shed(run);
 }
 
 /* One that we gave up goes on there: with a connection that broke, but not its keeper. */

@@ -466,9 +466,8 @@ static void on_turn_stored(void *ctx, int r)
 		run_begin(run);
 }
 
-void run_take_turn(struct run *run)
+static void take_turn(struct run *run)
 {
-	run->holds_slot = true;
 	run_fill_request(run, true);
 	if (run->held && !run->is_noted) {
 		run_begin(run); /* nobody else knows of it */
@@ -481,4 +480,10 @@ void run_take_turn(struct run *run)
 	run->n_work++;
 	run->service->n_pending++;
 	store_commit(b, on_turn_stored, run);
+}
+
+void run_take_turn(struct run *run)
+{
+	run->holds_slot = true;
+	run_fetch(run, take_turn);
 }

@@ -42,6 +42,7 @@ static void on_noted_stored(struct creation *c, int r)
 	run->is_noted = false;
 	journal_remove(run->service->journal, run->place);
 	run->place = -1;
+	run_shed(run);
 	run_check_over(run);
 }
 
@@ -70,6 +71,7 @@ static void on_stored(void *ctx, int r)
 		c->done(c->ctx, run, &problem);
 		if (c->begins && !run->has_result && !run->service->is_closing)
 			run_begin(run);
+		run_shed(run);
 		run_check_over(run);
 	}
 	creation_free(c);
@@ -292,9 +294,15 @@ void run_store_noted(struct service *s)
 
 static void on_kept(void *ctx, int r)
 {
+	struct run *run = ctx;
+
+	run->service->n_pending--;
+	run->n_work--;
 	if (r < 0)
 		log_warn("a run's row could not be stored: %s", strerror(-r));
-	((struct service *)ctx)->n_pending--;
+	else
+		run_shed(run);
+	run_check_over(run);
 }
 
 void run_store(struct run *run)
@@ -302,6 +310,7 @@ void run_store(struct run *run)
 	struct store_batch *b = store_batch_new(run->service->store);
 
 	store_batch_put(b, &run_table, &run->row);
+	run->n_work++;
 	run->service->n_pending++;
-	store_commit(b, on_kept, run->service);
+	store_commit(b, on_kept, run);
 }

@@ -178,7 +178,8 @@ const struct setting_row setting_rows[] = {
 			"one where there are several users." },
 	{ GROUP_QUEUE, "SANDBOX_QUEUE_MAX_LENGTH", SETTING_NUMBER, AT(queue_max_length), "100", 0,
 		100000,
-		.help = "Runs that may wait; 0: none, every request is told to come back." },
+		.help = "Runs that may wait, for their turn or for an admin; 0: none, "
+			"every request is told to come back." },
 	{ GROUP_QUEUE, "SANDBOX_QUEUE_MAX_PER_USER", SETTING_NUMBER, AT(queue_max_per_user), "0", 0,
 		100000, .help = "Of these, how many of one user; 0: no limit." },
 	{ GROUP_QUEUE, "SANDBOX_QUEUE_TTL_SEC", SETTING_NUMBER, AT(queue_ttl_sec), "120", 1, DAY,

@@ -30,6 +30,13 @@ void body_fini(struct body *b)
 		(void)malloc_trim(0);
 }
 
+void body_drop(struct body *b)
+{
+	free(b->data);
+	b->data = NULL;
+	b->size = 0;
+}
+
 /* Some file systems know no O_TMPFILE. */
 static int open_unlinked(const char *dir)
 {

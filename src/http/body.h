@@ -23,6 +23,9 @@ void body_fini(struct body *b);
 /* A file in `dir` that has no name: its descriptor or a negative errno. */
 int body_open_file(const char *dir);
 
+/* Its bytes were read, and are not needed again: let go of those that are held in memory. */
+void body_drop(struct body *b);
+
 /* Make what an empty body has: 0 or a negative errno. */
 int body_open(struct body *b, const char *dir, struct err *err);
 

@@ -22,6 +22,18 @@ TEST(a_body_in_memory_grows_to_its_limit)
 	CHECK_EQ(b.size, 5000);
 }
 
+TEST(a_body_that_was_read_is_let_go_of)
+{
+	CLEANUP(body_fini) struct body b;
+
+	body_init(&b, BODY_MEMORY, 100);
+	CHECK_EQ(body_add(&b, "text", 4), 0);
+	body_drop(&b);
+	CHECK(b.data == NULL);
+	CHECK_EQ(b.size, 0);
+	body_drop(&b);
+}
+
 TEST(a_body_in_a_file_has_no_name)
 {
 	SCRATCH(dir);
@@ -62,5 +74,6 @@ TEST(without_a_directory_there_is_a_sentence)
 	CHECK(strstr(err.text, "/nonexistent/dir"));
 }
 
-TESTS(UNIT(a_body_in_memory_grows_to_its_limit), UNIT(a_body_in_a_file_has_no_name),
-	UNIT(a_body_that_is_dropped_is_counted), UNIT(without_a_directory_there_is_a_sentence))
+TESTS(UNIT(a_body_in_memory_grows_to_its_limit), UNIT(a_body_that_was_read_is_let_go_of),
+	UNIT(a_body_in_a_file_has_no_name), UNIT(a_body_that_is_dropped_is_counted),
+	UNIT(without_a_directory_there_is_a_sentence))

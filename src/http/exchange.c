@@ -252,6 +252,11 @@ const char *exchange_body(const struct exchange *x, size_t *ret_size)
 	return x->body.data ? x->body.data : "";
 }
 
+void exchange_drop_body(struct exchange *x)
+{
+	body_drop(&x->body);
+}
+
 int exchange_body_fd(const struct exchange *x, uint64_t *ret_size)
 {
 	*ret_size = x->body.size;

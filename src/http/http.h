@@ -135,6 +135,9 @@ bool exchange_query_at(struct exchange *x, size_t n, const char **ret_name, cons
 const char *exchange_body(const struct exchange *x, size_t *ret_size); /* BODY_MEMORY */
 int exchange_body_fd(const struct exchange *x, uint64_t *ret_size);    /* BODY_FILE; borrowed */
 
+/* It was read, and its answer may take long: have no copy of a body in memory meanwhile. */
+void exchange_drop_body(struct exchange *x);
+
 /* A place for the doors to hang who is asking and what is pending; `release` is called
  * with it when the exchange ends. */
 void exchange_set_data(struct exchange *x, void *data, void (*release)(void *data));

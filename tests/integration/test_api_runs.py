@@ -341,6 +341,39 @@ def test_a_run_that_must_be_approved(make_server):
     assert server.get("/admin/approvals").json()["total"] == 0
 
 
+def test_runs_that_wait_for_an_admin_take_a_place(make_server):
+    server = make_server(SANDBOX_APPROVAL_REQUIRED="trusted", SANDBOX_QUEUE_MAX_LENGTH=2)
+    held = [server.start_run("true", trust_level="trusted").json()["id"] for _ in range(2)]
+    answer = server.start_run("true", trust_level="trusted")
+    assert answer.status_code == 429 and int(answer.headers["retry-after"]) >= 1
+    assert answer.json()["error"]["code"] == "queue_full"
+    assert server.sh("true")["phase"] == "completed"  # it waits for nobody
+    server.post(f"/admin/runs/{held[0]}/deny")
+    assert server.start_run("true", trust_level="trusted").status_code == 200
+
+
+def rss_mb(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii") as f:
+        return int(re.search(r"VmRSS:\s+(\d+) kB", f.read())[1]) >> 10
+
+
+@pytest.mark.once
+def test_files_of_runs_that_wait_are_not_held_in_memory(make_server):
+    server = make_server(SANDBOX_MAX_CONCURRENT_RUNS=1)
+    first = server.start_run("sleep", "60").json()["id"]
+    file = {"path": "a", "content_b64": base64.b64encode(bytes(1_000_000)).decode()}
+    before = rss_mb(server.process.pid)
+    waiting = [server.start_run("sh", "-c", "wc -c <a", files=[file]).json()["id"]
+               for _ in range(40)]
+    assert rss_mb(server.process.pid) - before < 64
+    for run_id in waiting[1:-1]:
+        server.post(f"/runs/{run_id}/cancel")
+    server.post(f"/runs/{first}/cancel")
+    for run_id in (waiting[0], waiting[-1]):
+        over = server.wait_for(run_id)
+        assert (over["phase"], over["resource_usage"]["log_bytes"]) == ("completed", 8), over
+
+
 def test_foreground_execution(make_server):
     server = make_server(SANDBOX_BACKGROUND_EXECUTION="false")
     run = server.start_run("sh", "-c", "sleep 0.3; exit 4").json()
