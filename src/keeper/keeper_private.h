@@ -72,6 +72,7 @@ struct ward {
 	bool lingers;
 	bool is_python;              /* of which there may be a template */
 	bool captures;               /* files, or their names: init says when all were sent */
+	bool owes_files;             /* ... files, which it has not sent yet */
 	struct workspace *workspace; /* one that outlives it; NULL: its own */
 	int workspace_fd;            /* its mount, if init is still to ask for it; else -1 */
 	enum run_state state;
@@ -206,6 +207,7 @@ void ward_cancel(struct keeper *k, struct ward *r, enum cause cause);
 int ward_attach(struct keeper *k, struct ward *r, struct peer *p, struct err *err);
 void ward_orphan(struct keeper *k, struct ward *r); /* its peer is gone */
 void ward_close(struct keeper *k, struct ward *r);  /* forget it; kills what lives */
+void ward_on_memory(struct ward *r);
 void ward_on_deadline(struct keeper *k, struct ward *r);
 void ward_set_deadline(struct ward *r, uint64_t from_ns, uint64_t ms);
 /* The same, unless it is to end earlier already. */

@@ -39,12 +39,15 @@ static void say_status(struct ward *r, const struct cgroup_stats *stats)
 	}
 }
 
+/* What a box holds goes with it. */
 static void say_oom(struct ward *r)
 {
 	char text[128];
+	bool is_lost = r->owes_files && r->started_mono_ns;
 
-	(void)snprintf(text, sizeof(text), "used more than %llu bytes of memory",
-		(unsigned long long)r->limits.memory_bytes);
+	(void)snprintf(text, sizeof(text), "used more than %llu bytes of memory%s",
+		(unsigned long long)r->limits.memory_bytes,
+		is_lost ? "; the files to capture went with it" : "");
 	say(r, REASON_OOM_KILLED, text);
 }
 

@@ -108,6 +108,24 @@ TEST(every_end_has_one_reason)
 	}
 }
 
+TEST(files_that_went_with_a_box_are_told_of)
+{
+	for (int sent = 0; sent < 2; sent++) {
+		struct cgroup_stats stats = no_stats();
+		struct ward r = new_run();
+
+		r.cause = CAUSE_OOM;
+		r.captures = true;
+		r.owes_files = !sent;
+		r.started_mono_ns = r.ended_mono_ns = 1;
+		verdict_decide(&r, &stats);
+		CHECK_EQ(r.result.reason, REASON_OOM_KILLED);
+		CHECK_STR(r.result.message, sent ? "used more than 1048576 bytes of memory"
+						 : "used more than 1048576 bytes of memory; "
+						   "the files to capture went with it");
+	}
+}
+
 TEST(exit_code_and_signal_are_kept_whatever_the_reason)
 {
 	struct cgroup_stats stats = no_stats();
@@ -192,6 +210,7 @@ TEST(without_a_box_nothing_is_counted)
 	CHECK(r.result.usage.peak_bytes == UNKNOWN);
 }
 
-TESTS(UNIT(every_end_has_one_reason), UNIT(exit_code_and_signal_are_kept_whatever_the_reason),
+TESTS(UNIT(every_end_has_one_reason), UNIT(files_that_went_with_a_box_are_told_of),
+	UNIT(exit_code_and_signal_are_kept_whatever_the_reason),
 	UNIT(what_init_said_of_a_failed_start_stays), UNIT(a_more_special_message_stays),
 	UNIT(the_cgroup_knows_better_than_init), UNIT(without_a_box_nothing_is_counted))

@@ -122,6 +122,22 @@ static enum cause cause_of_deadline(const struct ward *r)
 	return r->state == RUN_STARTING ? CAUSE_STARTUP_TIMEOUT : CAUSE_TIMEOUT;
 }
 
+/* One that captures is asked, as when its time is up: the kernel may have killed one process only,
+ * and not init. If it did, or does so yet, the box is gone. */
+void ward_on_memory(struct ward *r)
+{
+	if (r->cause == CAUSE_NONE)
+		r->cause = CAUSE_OOM;
+	if (r->captures && r->state == RUN_ENDING)
+		return; /* the guest is dead, and its files are under way */
+	if (r->captures && !r->kill_sent) {
+		kill_guest(r);
+		return;
+	}
+	boxes_kill(r->boxed);
+	r->killed = true;
+}
+
 void ward_on_deadline(struct keeper *k, struct ward *r)
 {
 	(void)k;
@@ -233,7 +249,8 @@ static struct ward *new_run(struct keeper *k, struct peer *p, const struct spec 
 	r->limits = spec->limits;
 	r->lingers = spec->lingers;
 	r->is_python = boxes_is_python(spec);
-	r->captures = (spec->globs && spec->globs[0]) || spec->lists;
+	r->owes_files = spec->globs && spec->globs[0];
+	r->captures = r->owes_files || spec->lists;
 	r->state = RUN_STARTING;
 	ward_hear_prepare(r);
 	r->workspace_fd = -1;

@@ -102,6 +102,7 @@ static int on_box_captured(struct keeper *k, struct ward *r, struct cur *c, int 
 	if (cur_end(c) < 0 || !r->captures)
 		return -EBADMSG;
 	r->result.usage.captured_bytes = bytes;
+	r->owes_files = false;
 	if (text[0])
 		(void)snprintf(
 			r->result.message, sizeof(r->result.message), "capture: %.200s", text);
@@ -220,11 +221,8 @@ static void on_memory(struct keeper *k, void *owner, uint32_t events)
 	if (r->closed || !r->boxed || !cgroup_ack_event(r->boxed->cgroup))
 		return;
 	/* Where the kernel kills one process only, we end the rest with it. */
-	if (r->cause == CAUSE_NONE)
-		r->cause = CAUSE_OOM;
 	watch_stop(k, &r->memory);
-	boxes_kill(r->boxed);
-	r->killed = true;
+	ward_on_memory(r);
 }
 
 void ward_hear_prepare(struct ward *r)

@@ -68,6 +68,18 @@ def test_a_run_without_any_has_an_empty_list(server):
 
 
 @pytest.mark.once
+@pytest.mark.delegated
+def test_a_run_that_is_out_of_memory_leaves_what_it_wrote(server):
+    if "memory" in server.sh("true")["resource_usage"]["not_enforced"]:
+        pytest.skip("memory is not enforced for this user on this host")
+    hog = "echo x >o; python3 -c 'x = bytearray(300 << 20)'"
+    over = server.sh(hog, capture_patterns=["o"], resources={"memory_mb": 64})
+    assert over["reason_code"] == "oom_killed", over
+    kept = [item["path"] for item in over["artifacts"]]
+    # Where the kernel ends the whole box, its files are gone, and that is said.
+    assert kept == ([] if "went with it" in over["message"] else ["o"]), over
+
+
 def test_every_name_can_be_downloaded_by_its_url(server):
     names = ["a b.txt", "100%.txt", "\u00e4\u20ac.txt", "q?#&+=.txt", "semi;colon,.txt", "'q'.txt",
              "d/x y/z.txt", "\"dq\".txt"]
