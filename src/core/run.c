@@ -281,7 +281,9 @@ void run_expire(struct run *run)
 	metrics_add(s->metrics, METRIC_QUEUE_TTL_EXPIRED,
 		METRICS_LABELS("orchestrator", run->row.runtime, "ttl_expired"), 1);
 	queue_remove(&s->queue, &run->waiting);
-	run_end_without(run, REASON_INFRASTRUCTURE_ERROR, "queue_ttl_expired", "queue_ttl_expired");
+	run_end_without(run, REASON_INFRASTRUCTURE_ERROR, "queue_ttl_expired",
+		s->is_up ? "queue_ttl_expired"
+			 : "queue_ttl_expired: the keeper could not be reached");
 }
 
 static void begin_approved(struct run *run)

@@ -97,6 +97,8 @@ struct run {
 	uv_timer_t *linger; /* gives up on output that does not end; or tries again to store */
 
 	uint64_t accepted_ns; /* CLOCK_MONOTONIC */
+	uint64_t asked_ns;    /* likewise, when the runtime was asked to start it; 0: by another */
+	bool is_late;         /* ... and that was long ago when somebody looked */
 	uint64_t started_ns;  /* likewise; 0: not yet */
 	bool has_result;
 	struct result result;
@@ -169,6 +171,9 @@ int run_approve(struct run *run, bool approved, const char *by);
 
 /* Execute it now. */
 void run_launch(struct run *run);
+
+/* Once a second: one that the runtime does not start in time ends. */
+void run_start_tick(struct run *run, uint64_t now_ns);
 
 /* The queue gave it its turn: that is stored first, so that nobody executes it again. */
 void run_take_turn(struct run *run);

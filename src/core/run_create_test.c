@@ -60,17 +60,52 @@ TEST(what_waits_too_long_expires)
 	sample_remove(&m);
 }
 
+TEST(what_waited_for_a_keeper_says_so)
+{
+	SAMPLE(m);
+	m.settings.queue_ttl_sec = 1;
+	sample_open(&m);
+	sample_down();
+	struct run *run = sample_run(&m, NULL);
+	char id[UUID_SIZE + 1];
+	CLEANUP(free_row) struct run_row row = { 0 };
+	AUTO_JSON *waiting = run_json(m.service, &run->row);
+
+	CHECK_STR(json_string_value(json_object_get(waiting, "message")),
+		"the keeper can not be reached; the run waits for it");
+	CHECK(json_is_null(json_object_get(waiting, "estimated_start_time")));
+	memcpy(id, run->row.id, sizeof(id));
+	sample_await_end(&m, id, &row);
+	CHECK_STR(row.reason_code, "queue_ttl_expired");
+	CHECK_STR(row.message, "queue_ttl_expired: the keeper could not be reached");
+	sample_remove(&m);
+}
+
+/* Half a second more than the tick that looks, and the one before it. */
+#define TWO_TICKS_NS UINT64_C(2500000000)
+
+static void pass_two_ticks(struct sample *m)
+{
+	uint64_t until = clock_monotonic_ns() + TWO_TICKS_NS;
+
+	SAMPLE_UNTIL(m, clock_monotonic_ns() > until);
+}
+
 TEST(where_nothing_is_executed_runs_wait)
 {
 	SAMPLE(m);
 	m.settings.enable_execution = false;
 	m.settings.queue_max_length = 2;
+	m.settings.queue_ttl_sec = 1;
 	sample_open(&m);
 	struct sample_answer a;
 
 	(void)sample_run(&m, NULL);
-	CHECK_EQ(sample_run(&m, NULL)->phase, PHASE_QUEUED);
-	sample_settle(&m);
+	struct run *run = sample_run(&m, NULL);
+	pass_two_ticks(&m);
+	CHECK_EQ(run->phase, PHASE_QUEUED);
+	AUTO_JSON *waiting = run_json(m.service, &run->row);
+	CHECK(json_is_null(json_object_get(waiting, "estimated_start_time")));
 	CHECK_EQ(sample_host.n_jobs, 0);
 	CHECK_EQ(m.service->queue.n_waiting, 2);
 	sample_ask(&m, &a, "alice", NULL, SAMPLE_BODY);
@@ -80,6 +115,40 @@ TEST(where_nothing_is_executed_runs_wait)
 	CHECK(run_cancel(m.service->runs));
 	SAMPLE_UNTIL(&m, m.service->n_runs == 1);
 	CHECK_EQ(sample_host.n_jobs, 0);
+	sample_remove(&m);
+}
+
+/* --- keepers that do not answer --- */
+
+static struct run *slow_run(struct sample *m)
+{
+	return sample_run(m, "{\"base_image\":\"host\",\"command\":[\"true\"],"
+			     "\"startup_timeout_sec\":1}");
+}
+
+TEST(what_a_keeper_does_not_start_in_time_ends)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	char ids[2][UUID_SIZE + 1];
+	CLEANUP(free_row) struct run_row late = { 0 };
+	CLEANUP(free_row) struct run_row canceled = { 0 };
+
+	memcpy(ids[0], slow_run(&m)->row.id, sizeof(ids[0]));
+	struct run *second = slow_run(&m);
+	memcpy(ids[1], second->row.id, sizeof(ids[1]));
+	CHECK(run_cancel(second));
+	struct run *third = slow_run(&m);
+	job_started(sample_job(2));
+	job_running(sample_job(2));
+	sample_await_end(&m, ids[0], &late);
+	CHECK_STR(late.phase, "timed_out");
+	CHECK_STR(late.message, "startup_timeout");
+	sample_await_end(&m, ids[1], &canceled);
+	CHECK_STR(canceled.message, "canceled_by_user");
+	CHECK(sample_job(0)->is_released && sample_job(1)->is_released);
+	CHECK_EQ(m.service->queue.n_active, 1);
+	CHECK(!third->has_result && third->phase == PHASE_RUNNING);
 	sample_remove(&m);
 }
 
@@ -256,7 +325,9 @@ TEST(a_denied_run_ends_without_having_begun)
 
 TESTS(UNIT(runs_wait_in_order_and_a_full_queue_refuses),
 	UNIT(one_who_has_many_waiting_is_refused_before_others), UNIT(what_waits_too_long_expires),
-	UNIT(where_nothing_is_executed_runs_wait), UNIT(two_equal_requests_at_once_make_one_run),
+	UNIT(where_nothing_is_executed_runs_wait), UNIT(what_waited_for_a_keeper_says_so),
+	UNIT(what_a_keeper_does_not_start_in_time_ends),
+	UNIT(two_equal_requests_at_once_make_one_run),
 	UNIT(a_key_gives_the_run_again_when_that_is_over),
 	UNIT(when_the_first_comes_to_nothing_the_second_has_its_turn),
 	UNIT(a_run_that_needs_approval_waits_for_it),

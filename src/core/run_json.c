@@ -100,12 +100,20 @@ static json_t *common(const struct run_row *row, const json_t *usage)
 	return o;
 }
 
+/* Why no run has a turn now, whoever else waits; NULL when one can. */
+static const char *why_nothing_starts(const struct service *s)
+{
+	if (!s->settings->enable_execution)
+		return "nothing is executed here: SANDBOX_ENABLE_EXECUTION is false";
+	return s->is_up ? NULL : "the keeper can not be reached; the run waits for it";
+}
+
 /* When one that waits will have its turn, as far as anybody can tell. */
 static json_t *estimated_start(const struct service *s, const struct run *run)
 {
 	char at[DATE_SIZE + 1];
 
-	if (!run || !run->waiting.user)
+	if (!run || !run->waiting.user || why_nothing_starts(s))
 		return json_null();
 	uint64_t ahead = queue_position(&s->queue, &run->waiting) + s->queue.n_active;
 	uint64_t per_run = s->settings->queue_wait_per_run_sec;
@@ -139,6 +147,8 @@ json_t *run_json(const struct service *s, const struct run_row *row)
 							      : parsed_or_null(row->usage);
 	json_t *o = common(row, usage);
 
+	if (run && run->waiting.user && why_nothing_starts(s))
+		set(o, "message", json_string(why_nothing_starts(s)));
 	set(o, "limits", granted(run, usage));
 	set(o, "resource_usage", usage);
 	set(o, "estimated_start_time", estimated_start(s, run));

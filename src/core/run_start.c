@@ -29,6 +29,7 @@
 #include "ipc/pack_write.h"
 
 #define NS_PER_SEC 1e9
+#define NS_PER_MS  UINT64_C(1000000)
 
 /* A stream of files that the kernel takes without waiting for the box, and so needs no thread. */
 #define FEED_AT_ONCE (16u << 10)
@@ -402,10 +403,31 @@ static int start_job(struct run *run, struct spec *spec)
 	if (r < 0)
 		return r;
 	run_move(run, PHASE_STARTING);
+	run->asked_ns = clock_monotonic_ns();
+	run->is_late = false;
 	metrics_observe(s->metrics, METRIC_QUEUE_WAIT, METRICS_LABELS(run->row.runtime),
-		(double)(clock_monotonic_ns() - run->accepted_ns) / NS_PER_SEC);
+		(double)(run->asked_ns - run->accepted_ns) / NS_PER_SEC);
 	audit_run(s->audit, "sandbox.run.starting", &run->row, NULL, NULL);
 	return 0;
+}
+
+/* The keeper ends what does not start in time; this is for one that does not answer. Twice, since
+ * its word may be there, and unread because we were busy ourselves. */
+void run_start_tick(struct run *run, uint64_t now_ns)
+{
+	uint64_t startup_ns = run->policy.limits.startup_ms * NS_PER_MS;
+
+	if (run->phase != PHASE_STARTING || !run->job || !run->asked_ns || run->has_result ||
+		now_ns < run->asked_ns + startup_ns)
+		return;
+	if (!run->is_late) {
+		run->is_late = true;
+		return;
+	}
+	log_warn("the keeper neither started run %s nor gave it up", run->row.id);
+	run->service->runtime->release(TAKE(run->job));
+	enum reason reason = run->cancels ? REASON_CANCELED_BY_USER : REASON_STARTUP_TIMEOUT;
+	run_end_without(run, reason, NULL, reason_name(reason));
 }
 
 void run_launch(struct run *run)

@@ -95,6 +95,8 @@ static void expire_waiting(struct service *s, uint64_t now_ns)
 	uint64_t ttl = s->settings->queue_ttl_sec;
 	struct queue_entry *e;
 
+	if (!s->settings->enable_execution)
+		return; /* nobody is to have a turn */
 	while (ttl > 0 && (e = queue_oldest(&s->queue)) && e->since_ns + ttl * NS_PER_SEC <= now_ns)
 		run_expire((struct run *)((char *)e - offsetof(struct run, waiting)));
 }
@@ -150,6 +152,7 @@ static void on_tick(uv_timer_t *timer)
 	for (struct run *r = s->runs, *next; r; r = next) {
 		next = r->next;
 		run_input_tick(r, now_ns);
+		run_start_tick(r, now_ns);
 	}
 	expire_waiting(s, now_ns);
 	if (s->is_recovered && !s->is_draining)

@@ -183,7 +183,7 @@ const struct setting_row setting_rows[] = {
 	{ GROUP_QUEUE, "SANDBOX_QUEUE_MAX_PER_USER", SETTING_NUMBER, AT(queue_max_per_user), "0", 0,
 		100000, .help = "Of these, how many of one user; 0: no limit." },
 	{ GROUP_QUEUE, "SANDBOX_QUEUE_TTL_SEC", SETTING_NUMBER, AT(queue_ttl_sec), "120", 1, DAY,
-		.help = "Seconds a run may wait." },
+		.help = "Seconds a run may wait for its turn, where runs are executed." },
 	{ GROUP_QUEUE, "SANDBOX_QUEUE_ESTIMATED_WAIT_PER_RUN_SEC", SETTING_NUMBER,
 		AT(queue_wait_per_run_sec), "5", 0, 3600,
 		.help = "Seconds a waiting run is assumed to take, for estimated_start_time." },
