@@ -50,10 +50,12 @@ static uint64_t least(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* What was asked for, or the most there is. */
-static uint64_t clamp(uint64_t asked, uint64_t most)
+/* What was asked for, if it is no less than can be granted; or the most there is. */
+static uint64_t clamp(uint64_t asked, uint64_t smallest, uint64_t most)
 {
-	return asked ? least(asked, most) : most;
+	uint64_t granted = asked && asked < smallest ? smallest : asked;
+
+	return granted ? least(granted, most) : most;
 }
 
 __attribute__((format(printf, 4, 5))) static int refuse(
@@ -212,8 +214,8 @@ static int choose_limits(const struct settings *c, const struct policy_request *
 	spec_init(&standard);
 	ret->limits = standard.limits;
 	ret->trust_level = p->name;
-	ret->cpu_milli = clamp(q->cpu_milli, least(p->cpu_milli, c->max_cpu_milli));
-	ret->memory_mb = clamp(q->memory_mb, least(p->memory_mb, c->max_mem_mb));
+	ret->cpu_milli = clamp(q->cpu_milli, SPEC_CPU_MIN, least(p->cpu_milli, c->max_cpu_milli));
+	ret->memory_mb = clamp(q->memory_mb, 0, least(p->memory_mb, c->max_mem_mb));
 	choose_timeout(c, q, p, ret);
 	ret->startup_timeout_sec =
 		least(q->startup_timeout_sec ? q->startup_timeout_sec : c->startup_timeout_sec,

@@ -184,6 +184,15 @@ TEST(what_can_not_be_honoured_is_refused_by_code)
 		"\"runtime\":\"lima\",\"suggested\":[]}");
 }
 
+TEST(less_of_a_processor_than_can_be_granted_is_rounded_up)
+{
+	FIXTURE(f, NULL);
+
+	CHECK_EQ(decide(&f, (struct policy_request){ .cpu_milli = 1 }), 0);
+	CHECK_EQ(f.p.cpu_milli, 10);
+	CHECK_EQ(f.p.limits.cpu_milli, 10);
+}
+
 TEST(what_means_nothing_is_an_invalid_request)
 {
 	static const struct policy_request bad[] = {
@@ -192,7 +201,6 @@ TEST(what_means_nothing_is_an_invalid_request)
 		{ .trust_level = "blind" },
 		{ .trust_level = "" },
 		{ .memory_mb = 1 },
-		{ .cpu_milli = 9 },
 	};
 	FIXTURE(f, NULL);
 
@@ -324,6 +332,7 @@ TEST(an_environment_has_a_size)
 TESTS(UNIT(time_is_given_in_milliseconds_as_well), UNIT(what_is_not_asked_for_is_the_most_there_is),
 	UNIT(what_fits_is_echoed), UNIT(too_much_is_clamped_to_the_trust_level_and_the_server),
 	UNIT(what_can_not_be_honoured_is_refused_by_code),
+	UNIT(less_of_a_processor_than_can_be_granted_is_rounded_up),
 	UNIT(what_means_nothing_is_an_invalid_request),
 	UNIT(the_default_runtime_is_not_replaced_by_another), UNIT(runtimes_that_are_there),
 	UNIT(rules_say_who_waits_for_an_admin), UNIT(a_rule_that_says_nothing_is_refused),

@@ -13,6 +13,7 @@
 #include "core/request_private.h"
 #include "core/settings.h"
 #include "ipc/pack.h"
+#include "ipc/spec.h"
 
 enum field_type {
 	FIELD_TEXT,
@@ -261,10 +262,25 @@ static int (*const checks[])(
 	[FIELD_OTHER] = check_nothing,
 };
 
+static int check_sizes(const char *field, const json_t *value, size_t max, struct problem *problem)
+{
+	if (json_string_length(value) > max)
+		return problem_field(problem, field, "has a text of more than %zu bytes", max);
+	return 0;
+}
+
 static int check_command(const json_t *value, struct problem *problem)
 {
+	size_t i;
+	json_t *item;
+
 	if (json_string_length(json_array_get(value, 0)) == 0)
 		return problem_field(problem, "command", "the program's name is empty");
+	json_array_foreach(value, i, item)
+	{
+		if (check_sizes("command", item, SPEC_STRING_MAX, problem) < 0)
+			return -1;
+	}
 	return 0;
 }
 
@@ -309,13 +325,6 @@ static int check_files(const json_t *value, struct problem *problem)
 	return 0;
 }
 
-static int check_sizes(const char *field, const json_t *value, size_t max, struct problem *problem)
-{
-	if (json_string_length(value) > max)
-		return problem_field(problem, field, "has a text of more than %zu bytes", max);
-	return 0;
-}
-
 static int check_globs(const json_t *value, struct problem *problem)
 {
 	size_t i;
@@ -323,6 +332,8 @@ static int check_globs(const json_t *value, struct problem *problem)
 
 	json_array_foreach(value, i, item)
 	{
+		if (json_string_length(item) == 0)
+			return problem_field(problem, "capture_patterns", "item %zu is empty", i);
 		if (check_sizes("capture_patterns", item, REQUEST_GLOB_MAX, problem) < 0)
 			return -1;
 	}

@@ -82,5 +82,8 @@ int request_decode_files(const struct request *r, uint64_t max_bytes, struct upl
 	size_t *ret_n, struct problem *problem);
 void request_free_files(struct upload_inline *files, size_t n);
 
+/* -1 with a problem if two of them can not both be there. */
+int request_check_paths(const struct upload_inline *files, size_t n, struct problem *problem);
+
 /* For where binaries are blocked: -1 with a problem if one of them is, as uploads judge it. */
 int request_check_binaries(const struct upload_inline *files, size_t n, struct problem *problem);

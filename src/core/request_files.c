@@ -4,7 +4,9 @@
 #include <stdlib.h>
 
 #include "base/base64.h"
+#include "base/err.h"
 #include "base/str.h"
+#include "core/manifest.h"
 #include "core/problem.h"
 #include "core/request_private.h"
 
@@ -74,6 +76,38 @@ int request_decode_files(const struct request *r, uint64_t max_bytes, struct upl
 	*ret = files;
 	*ret_n = n;
 	return 0;
+}
+
+/* As the box would find them: each path once, and none below another's. */
+static int check_paths(struct manifest *m, struct problem *problem)
+{
+	(void)manifest_settle(m);
+	for (size_t i = 0; i < m->n; i++) {
+		const struct manifest_entry *e = &m->at[i];
+
+		if (!e->dropped)
+			continue;
+		(void)request_refuse_file(problem, i,
+			e->is_lost ? "another path makes its directory a file"
+				   : "another one has the same path");
+		problem_add(problem, "path", json_string(e->name));
+		return -1;
+	}
+	return 0;
+}
+
+int request_check_paths(const struct upload_inline *files, size_t n, struct problem *problem)
+{
+	CLEANUP(manifest_fini) struct manifest m = { 0 };
+	struct err err = { 0 };
+
+	for (size_t i = 0; i < n; i++) {
+		struct manifest_entry e = { .name = (char *)files[i].path };
+
+		if (manifest_add(&m, &e, &err) < 0)
+			return request_refuse_file(problem, i, err.text);
+	}
+	return check_paths(&m, problem);
 }
 
 /* An upload leaves them out and counts them; a run would start without what it needs. */

@@ -87,6 +87,36 @@ TEST(binary_files_are_told_from_text)
 	CHECK_EQ(request_check_binaries(files + 3, 1, &p), -1);
 }
 
+TEST(paths_that_are_in_each_others_way_are_refused)
+{
+	static const struct {
+		const char *paths[3];
+		int index; /* of the one that is refused; -1: none is */
+	} cases[] = {
+		{ { "x", "y", "d/x" }, -1 },
+		{ { "d/x", "d/y", "d.x" }, -1 },
+		{ { "y", "x", "x/y" }, 2 },
+		{ { "x/y/z", "y", "x" }, 0 },
+		{ { "y", "x", "y" }, 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct upload_inline files[3] = { 0 };
+		PROBLEM(p);
+
+		for (size_t j = 0; j < 3; j++)
+			files[j].path = cases[i].paths[j];
+		CHECK_EQ(request_check_paths(files, 3, &p), cases[i].index < 0 ? 0 : -1);
+		if (cases[i].index < 0)
+			continue;
+		CHECK_EQ(p.status, 422);
+		CHECK_STR(p.code, "invalid_inline_file");
+		CHECK_EQ(json_integer_value(json_object_get(p.details, "index")), cases[i].index);
+		CHECK_STR(json_string_value(json_object_get(p.details, "path")),
+			cases[i].paths[cases[i].index]);
+	}
+}
+
 TEST(what_is_not_base64_is_refused)
 {
 	static const char *const cases[] = { "a", "====", "AA=", "A===", "AAA*", "AA==AAAA",
@@ -122,5 +152,5 @@ TEST(without_files_there_are_none)
 }
 
 TESTS(UNIT(inline_files_are_checked_by_index), UNIT(inline_files_are_decoded),
-	UNIT(binary_files_are_told_from_text), UNIT(what_is_not_base64_is_refused),
-	UNIT(without_files_there_are_none))
+	UNIT(binary_files_are_told_from_text), UNIT(paths_that_are_in_each_others_way_are_refused),
+	UNIT(what_is_not_base64_is_refused), UNIT(without_files_there_are_none))

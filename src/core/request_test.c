@@ -133,6 +133,7 @@ static const struct refusal_case wrong_members[] = {
 	{ "\"labels\":{\"a\":{}}", "labels" },
 	{ "\"capture_patterns\":\"*.png\"", "capture_patterns" },
 	{ "\"capture_patterns\":[\"a\",1]", "capture_patterns" },
+	{ "\"capture_patterns\":[\"a\",\"\"]", "capture_patterns" },
 	{ "\"files\":{}", "files" },
 	{ "\"resources\":[]", "resources" },
 	{ "\"resources\":\"1\"", "resources" },
@@ -241,6 +242,26 @@ TEST(a_run_needs_a_command_and_one_place_to_run)
 
 		CHECK_EQ(parse(cases[i].text, REQUEST_RUN, &r, &p), -1);
 		CHECK_STR(p.message, cases[i].says);
+	}
+}
+
+TEST(an_argument_is_no_longer_than_a_program_can_be_given)
+{
+	AUTO_FREE char *text = xcalloc(1, (128u << 10) + 2);
+
+	memset(text, 'x', 128u << 10);
+	for (int over = 0; over < 2; over++) {
+		REQUEST(r);
+		PROBLEM(p);
+
+		if (over)
+			text[128u << 10] = 'x';
+		AUTO_JSON *body =
+			json_pack("{s:s,s:[s,s]}", "base_image", "i", "command", "echo", text);
+		CHECK_EQ(request_parse(body, REQUEST_RUN, &r, &p), -over);
+		if (over)
+			CHECK_STR(
+				json_string_value(json_object_get(p.details, "field")), "command");
 	}
 }
 
@@ -454,7 +475,8 @@ TEST(the_body_parses_to_the_same)
 }
 
 TESTS(UNIT(a_whole_run), UNIT(a_session), UNIT(wrong_types_and_ranges), UNIT(wrong_sessions),
-	UNIT(a_run_needs_a_command_and_one_place_to_run), UNIT(what_can_grow_has_a_limit),
+	UNIT(a_run_needs_a_command_and_one_place_to_run),
+	UNIT(an_argument_is_no_longer_than_a_program_can_be_given), UNIT(what_can_grow_has_a_limit),
 	UNIT(a_problem_can_be_sent_back), UNIT(little_is_not_nothing),
 	UNIT(unknown_fields_and_nulls_are_ignored), UNIT(omitted_and_default_mean_the_same),
 	UNIT(anything_else_does_not), UNIT(the_body_parses_to_the_same))

@@ -96,6 +96,8 @@ static int decode_files(struct run *run, struct problem *problem)
 	if (request_decode_files(
 		    &run->request, c->max_inline_bytes, &run->files, &run->n_files, problem) < 0)
 		return -1;
+	if (run->n_files > 1 && request_check_paths(run->files, run->n_files, problem) < 0)
+		return -1;
 	return c->block_binaries ? request_check_binaries(run->files, run->n_files, problem) : 0;
 }
 

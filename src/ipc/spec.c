@@ -46,7 +46,7 @@ static const struct limit_row {
 	{ LIMIT(startup_ms), 1, 3600 * UINT64_C(1000), 20000 },
 	{ LIMIT(grace_ms), 0, 600 * UINT64_C(1000), 5000 },
 	{ LIMIT(memory_bytes), 4 << 20, UINT64_C(1) << 46, UINT64_C(1) << 30 },
-	{ LIMIT(cpu_milli), 10, 1024 * 1000, 1000 },
+	{ LIMIT(cpu_milli), SPEC_CPU_MIN, 1024 * 1000, 1000 },
 	{ LIMIT(pids), 2, 65536, 256 },
 	{ LIMIT(workspace_bytes), 64 << 10, UINT64_C(1) << 46, 256 << 20 },
 	{ LIMIT(tmp_bytes), 64 << 10, UINT64_C(1) << 46, 64 << 20 },

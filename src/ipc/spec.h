@@ -34,6 +34,7 @@ enum deed {
 #define SPEC_STRING_MAX  (128u << 10) /* what execve takes for one string */
 #define SPEC_GLOBS_MAX   64u
 #define SPEC_CWD_MAX     4095u
+#define SPEC_CPU_MIN     10u /* thousandths of a processor: less can not be granted */
 
 /* What a run may use. Zero is not "no limit": every field is set. */
 struct limits {

@@ -43,7 +43,8 @@ WRONG_FOR_RUNS = [
     ("command", []), ("command", "true"), ("command", [1]), ("command", [""]),
     ("command", ["x"] * 5000), ("resources", []), ("resources", {"memory_mb": 1}),
     ("resources", {"cpu": "x"}), ("capture_patterns", "x"), ("capture_patterns", [1]),
-    ("capture_patterns", ["x" * 2000]), ("interactive", "yes"), ("stdin_max_bytes", -1),
+    ("capture_patterns", ["x" * 2000]), ("capture_patterns", [""]),
+    ("command", ["echo", "x" * 200_000]), ("interactive", "yes"), ("stdin_max_bytes", -1),
     ("stdin_bps", 1.5), ("resume_from_seq", -1), ("startup_timeout_sec", 0),
     ("startup_timeout_sec", 601), ("session_id", 1), ("session_id", ""), ("files", "x"),
     ("files", [{"path": "a", "content_b64": "="}] * 300)]
@@ -116,6 +117,19 @@ def test_an_inline_file_that_is_none(server, file, why):
     assert error["message"].startswith("invalid inline file at index 0")
     assert why in error["message"]
     assert answer.json()["detail"]["error"]["code"] == "invalid_inline_file"
+
+
+@pytest.mark.parametrize("paths, index, why", [
+    (("x", "x/y"), 1, "directory"), (("x/y/z", "x"), 0, "directory"), (("x", "y", "x"), 0, "same")])
+def test_inline_files_that_are_in_each_others_way(server, paths, index, why):
+    files = [{"path": path, "content_b64": "QQ=="} for path in paths]
+    answer = server.post("/runs", json={**GOOD, "files": files})
+    assert answer.status_code == 422
+    error = check_shape(answer)
+    assert error["code"] == "invalid_inline_file"
+    assert error["message"].startswith(f"invalid inline file at index {index}")
+    assert why in error["message"]
+    assert error["details"] == {"index": index, "path": paths[index]}
 
 
 def test_runtimes_that_are_not_there(server):

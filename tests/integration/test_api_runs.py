@@ -391,6 +391,11 @@ def test_a_keeper_that_does_not_answer(server):
     assert server.sh("true")["phase"] == "completed"
 
 
+def test_little_of_a_processor_is_as_much_as_can_be_granted(server):
+    assert server.run("true", resources={"cpu": 0.001})["limits"]["cpu"] == 0.01
+    assert server.session(cpu_limit=0.001)["cpu_limit"] == 0.01
+
+
 def test_foreground_execution(make_server):
     server = make_server(SANDBOX_BACKGROUND_EXECUTION="false")
     run = server.start_run("sh", "-c", "sleep 0.3; exit 4").json()
