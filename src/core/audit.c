@@ -39,7 +39,7 @@ struct text_field {
 	}
 
 /* In the order in which they stand in a line. What is not here is not in it: above all neither
- * what is executed nor the environment. */
+ * what is executed nor the environment, nor the message, which may repeat some of it. */
 static const struct text_field run_fields[] = {
 	RUN("source", source),
 	RUN("user_id", user_id),
@@ -53,7 +53,6 @@ static const struct text_field run_fields[] = {
 	RUN("policy_hash", policy_hash),
 	RUN("phase", phase),
 	RUN("reason_code", reason_code),
-	RUN("message", message),
 	RUN("trace_id", trace_id),
 	{ 0 },
 };

@@ -126,7 +126,7 @@ TEST(a_run_is_described_and_its_code_is_not)
 	CHECK_STR(text_of(line, "policy_hash"), "9f86");
 	CHECK_STR(text_of(line, "phase"), "completed");
 	CHECK_STR(text_of(line, "reason_code"), "exit_code_0");
-	CHECK_STR(text_of(line, "message"), "it said\n\"done\" ?");
+	CHECK(json_object_get(line, "message") == NULL); /* it may repeat what was executed */
 	CHECK_STR(text_of(line, "trace_id"), "4bf92f35");
 	CHECK_EQ(json_integer_value(json_object_get(line, "exit_code")), 0);
 	CHECK(json_is_integer(json_object_get(line, "exit_code")));

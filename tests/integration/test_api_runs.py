@@ -396,6 +396,16 @@ def test_little_of_a_processor_is_as_much_as_can_be_granted(server):
     assert server.session(cpu_limit=0.001)["cpu_limit"] == 0.01
 
 
+def test_the_audit_has_nothing_of_what_is_executed(server):
+    run = server.run("nosuchprogram")
+    assert "nosuchprogram" in run["message"]
+    server.stop()
+    log = (server.root / "data/audit/audit.jsonl").read_text(encoding="utf-8")
+    ends = [line for line in map(json.loads, log.splitlines()) if line["run_id"] == run["id"]]
+    assert ends[-1]["reason_code"] == run["reason_code"]
+    assert "nosuchprogram" not in log
+
+
 def test_foreground_execution(make_server):
     server = make_server(SANDBOX_BACKGROUND_EXECUTION="false")
     run = server.start_run("sh", "-c", "sleep 0.3; exit 4").json()
