@@ -36,8 +36,8 @@ static const struct runtime_row {
 	const char *instead; /* what would take the same requests */
 } runtimes[] = {
 	{ "native", NULL, NULL },
-	{ "docker", "docker_not_supported_by_this_server", "native" },
-	{ "firecracker", "firecracker_not_supported_by_this_server", "native" },
+	{ "docker", "docker_not_supported", "native" },
+	{ "firecracker", "firecracker_not_supported", "native" },
 	{ "lima", "platform_not_supported", NULL },
 	{ "vz_linux", "platform_not_supported", NULL },
 	{ "vz_macos", "platform_not_supported", NULL },

@@ -177,7 +177,7 @@ TEST(what_can_not_be_honoured_is_refused_by_code)
 		"{\"reasons\":[\"strict_allowlist_not_supported\"],"
 		"\"requirement\":\"allowlist\",\"runtime\":\"native\"}");
 	check_refused(&f, (struct policy_request){ .runtime = "docker" }, "runtime_unavailable",
-		"{\"available\":false,\"reasons\":[\"docker_not_supported_by_this_server\"],"
+		"{\"available\":false,\"reasons\":[\"docker_not_supported\"],"
 		"\"runtime\":\"docker\",\"suggested\":[\"native\"]}");
 	check_refused(&f, (struct policy_request){ .runtime = "lima" }, "runtime_unavailable",
 		"{\"available\":false,\"reasons\":[\"platform_not_supported\"],"

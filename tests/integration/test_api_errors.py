@@ -133,6 +133,7 @@ def test_inline_files_that_are_in_each_others_way(server, paths, index, why):
 
 
 def test_runtimes_that_are_not_there(server):
+    known = {entry["name"]: entry for entry in server.get("/runtimes").json()["runtimes"]}
     for runtime in ("docker", "firecracker"):
         answer = server.post("/runs", json={**GOOD, "runtime": runtime})
         assert answer.status_code == 503
@@ -140,6 +141,7 @@ def test_runtimes_that_are_not_there(server):
         assert error["code"] == "runtime_unavailable"
         assert error["details"]["runtime"] == runtime
         assert error["details"]["available"] is False
+        assert error["details"]["reasons"] == known[runtime]["reasons"]
         assert "native" in error["details"]["suggested"]
     allowlist = server.post("/runs", json={**GOOD, "network_policy": "allowlist"})
     assert allowlist.status_code == 422
