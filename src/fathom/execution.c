@@ -139,12 +139,23 @@ static void on_wake(void *ctx)
 	tell_ready(ctx);
 }
 
+/* The only file of a request is what came as its code. */
+static void refuse_request(struct execution *e, const struct problem *problem)
+{
+	const char *rest = str_after(problem->message, "files[0].content_b64:");
+	char text[sizeof(problem->message)];
+
+	(void)snprintf(
+		text, sizeof(text), "%s%s", rest ? "code:" : "", rest ? rest : problem->message);
+	refuse(e, fault_of_problem(problem), text);
+}
+
 static void on_created(void *ctx, struct run *run, struct problem *problem)
 {
 	struct execution *e = ctx;
 
 	if (!run) {
-		refuse(e, fault_of_problem(problem), problem->message);
+		refuse_request(e, problem);
 		return;
 	}
 	e->step = STEP_ACCEPTED;
@@ -179,7 +190,7 @@ static void create(struct execution *e, const json_t *body)
 	};
 
 	if (request_parse(body, REQUEST_RUN, &request, &problem) < 0) {
-		refuse(e, fault_of_problem(&problem), problem.message);
+		refuse_request(e, &problem);
 		problem_fini(&problem);
 		return;
 	}

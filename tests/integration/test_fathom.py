@@ -329,6 +329,12 @@ def test_invalid_requests(server):
     talk(server, go)
 
 
+def test_code_that_is_too_large_is_called_that(make_server):
+    server = make_server(SANDBOX_MAX_INLINE_BYTES=1000)
+    got = run(server, "#" * 2000)
+    assert words(got) == ["error"] and got[0]["message"].startswith("code: "), got
+
+
 @pytest.mark.once
 def test_a_key_that_comes_twice_is_refused_with_the_id(server):
     async def go(c):
