@@ -105,7 +105,8 @@ static int look_at(
 		return err_set(err, -EEXIST, "'%.100s' is a %s already", name,
 			S_ISDIR(old.st_mode) ? "directory" : "file");
 	if (!S_ISDIR(new.st_mode)) {
-		effect->freed += (uint64_t)old.st_blocks * 512;
+		if (old.st_nlink == 1) /* or its bytes stay under another name */
+			effect->freed += (uint64_t)old.st_blocks * 512;
 		return 0;
 	}
 	if (depth >= (int)DEPTH_MAX)
@@ -140,21 +141,55 @@ static int move(int from, int to, const char *name, struct err *err)
 	return renameat(from, name, to, name) < 0 ? err_errno(err, "move '%.100s'", name) : 0;
 }
 
-static int clear(int dir_fd, const char *but, struct err *err)
+/* A directory has to be open to its owner to get another parent; nobody keeps one like that on
+ * purpose, so it stays open. */
+static int move_over(int from, int to, const char *name)
 {
-	CLEANUP(fd_close_dirp) DIR *dir = fd_open_dir(dir_fd);
+	if (renameat(from, name, to, name) == 0)
+		return 0;
+	if (errno != EACCES || fchmodat(from, name, 0700, 0) < 0)
+		return -errno;
+	return renameat(from, name, to, name) < 0 ? -errno : 0;
+}
+
+/* All that is in `from`, but for two names, to `to`, which has none of it. */
+static int move_all(int from, int to, const char *but, const char *nor, struct err *err)
+{
+	CLEANUP(fd_close_dirp) DIR *dir = fd_open_dir(from);
 	const struct dirent *e;
 
 	if (!dir)
 		return err_errno(err, "open the workspace");
 	while ((e = next_entry(dir))) {
-		if (streq(e->d_name, but))
+		if (streq(e->d_name, but) || streq(e->d_name, nor))
 			continue;
-		int r = unlinkat(dir_fd, e->d_name, 0) == 0 ? 0 : fd_remove_tree(dir_fd, e->d_name);
+		int r = move_over(from, to, e->d_name);
 		if (r < 0)
-			return err_set(err, r, "remove '%.100s'", e->d_name);
+			return err_set(err, r, "move '%.100s': %s", e->d_name, strerror(-r));
 	}
 	return 0;
+}
+
+/* The new files in the place of all others. These are only put aside until that is done, and
+ * come back if it fails. */
+static int swap(int dir_fd, int new_fd, const char *name, struct err *err)
+{
+	AUTO_FD old_fd = -1;
+	char old[COMMIT_NAME_SIZE];
+	int r = commit_begin(dir_fd, old, &old_fd, err);
+
+	if (r < 0)
+		return r;
+	r = move_all(dir_fd, old_fd, name, old, err);
+	if (r == 0) {
+		r = move_all(new_fd, dir_fd, "", "", err);
+		if (r < 0)
+			(void)move_all(dir_fd, new_fd, name, old, NULL);
+	}
+	if (r < 0)
+		(void)move_all(old_fd, dir_fd, "", "", NULL);
+	commit_abort(dir_fd, old);
+	return r;
 }
 
 static int check_size(int dir_fd, uint64_t freed, uint64_t max_bytes, struct err *err)
@@ -182,9 +217,12 @@ static uint64_t measure(int fd, int depth)
 
 		if (fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 			continue;
-		n += (uint64_t)st.st_blocks * 512;
-		if (!S_ISDIR(st.st_mode))
+		if (!S_ISDIR(st.st_mode)) {
+			/* A part for each of its names, which are all in here. */
+			n += (uint64_t)st.st_blocks * 512 / st.st_nlink;
 			continue;
+		}
+		n += (uint64_t)st.st_blocks * 512;
 		AUTO_FD below = open_dir(fd, e->d_name);
 		n += below < 0 ? 0 : measure(below, depth + 1);
 	}
@@ -218,8 +256,8 @@ int commit_end(int dir_fd, const char *name, bool clears, uint64_t max_bytes, st
 		return err_errno(err, "open the new files");
 	int r = check(dir_fd, new_fd, clears, max_bytes, err);
 	if (r == 0 && clears)
-		r = clear(dir_fd, name, err);
-	while (r == 0 && (e = next_entry(dir)))
+		r = swap(dir_fd, new_fd, name, err);
+	while (r == 0 && !clears && (e = next_entry(dir)))
 		r = move(new_fd, dir_fd, e->d_name, err);
 	commit_abort(dir_fd, name); /* what is left are directories that were merged */
 	return r;

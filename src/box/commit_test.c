@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "lib/child.h"
 #include "lib/scratch.h"
 #include "lib/test.h"
 
@@ -122,7 +123,79 @@ TEST(aborting_leaves_nothing)
 	CHECK(!scratch_has(d.fd, name));
 }
 
+/* As a user whom shut directories keep out; root goes everywhere. */
+static void replace_shut(void *ctx)
+{
+	int d = *(const int *)ctx;
+	char name[COMMIT_NAME_SIZE];
+
+	if (geteuid() == 0)
+		CHILD_CHECK(setresuid(65534, 65534, 65534) == 0);
+	AUTO_FD fresh = begin(d, name);
+	CHILD_CHECK(mkdirat(d, "shut", 0755) == 0);
+	scratch_write(d, "shut/old", "1");
+	CHILD_CHECK(fchmodat(d, "shut", 0, 0) == 0);
+	scratch_write(fresh, "new", "2");
+	CHILD_CHECK(commit_end(d, name, true, PLENTY, NULL) == 0);
+	CHILD_CHECK(!scratch_has(d, "shut"));
+	CHILD_CHECK(!scratch_has(d, name));
+	CHILD_CHECK(scratch_holds(d, "new", "2"));
+}
+
+TEST(clearing_opens_what_is_shut)
+{
+	SCRATCH(d);
+
+	CHECK_EQ(fchmod(d.fd, 0777), 0);
+	IN_CHILD(replace_shut, &d.fd);
+}
+
+/* Another user's directory can not be moved away. */
+static void keep_foreign(void *ctx)
+{
+	int d = *(const int *)ctx;
+	char name[COMMIT_NAME_SIZE];
+	struct err err = { 0 };
+
+	CHILD_CHECK(setresuid(65534, 65534, 65534) == 0);
+	AUTO_FD fresh = begin(d, name);
+	scratch_write(d, "a", "1");
+	scratch_write(d, "z", "1");
+	scratch_write(fresh, "new", "2");
+	CHILD_CHECK(commit_end(d, name, true, PLENTY, &err) < 0);
+	CHILD_CHECK(strstr(err.text, "foreign") != NULL);
+	CHILD_CHECK(scratch_holds(d, "a", "1") && scratch_holds(d, "z", "1"));
+	CHILD_CHECK(!scratch_has(d, "new") && !scratch_has(d, name));
+}
+
+TEST(what_can_not_be_cleared_leaves_all_as_it_was)
+{
+	SCRATCH(d);
+
+	if (geteuid() != 0)
+		SKIP("only root has files of two users");
+	CHECK_EQ(fchmod(d.fd, 0777), 0);
+	CHECK_EQ(mkdirat(d.fd, "foreign", 0755), 0);
+	scratch_write(d.fd, "foreign/file", "x");
+	IN_CHILD(keep_foreign, &d.fd);
+}
+
+TEST(a_file_of_two_names_is_counted_once)
+{
+	SCRATCH(d);
+	char name[COMMIT_NAME_SIZE];
+	static char much[64 << 10];
+	AUTO_FD fresh = begin(d.fd, name);
+
+	memset(much, 'x', sizeof(much) - 1);
+	scratch_write(fresh, "a", much);
+	CHECK_EQ(linkat(fresh, "a", fresh, "b", 0), 0);
+	CHECK_EQ(commit_end(d.fd, name, true, sizeof(much) + (4 << 10), NULL), 0);
+	CHECK(scratch_has(d.fd, "a") && scratch_has(d.fd, "b"));
+}
+
 TESTS(UNIT(new_files_join_the_old_ones), UNIT(clearing_leaves_only_what_is_new),
 	UNIT(a_file_does_not_take_the_place_of_a_directory),
 	UNIT(nothing_is_moved_when_it_would_be_too_much), UNIT(links_are_replaced_not_followed),
-	UNIT(aborting_leaves_nothing))
+	UNIT(clearing_opens_what_is_shut), UNIT(what_can_not_be_cleared_leaves_all_as_it_was),
+	UNIT(a_file_of_two_names_is_counted_once), UNIT(aborting_leaves_nothing))

@@ -11,6 +11,7 @@
 #include "box/commit.h"
 #include "ipc/pack_write.h"
 #include "ipc/spec.h"
+#include "ipc/twins.h"
 #include "ipc/unpack.h"
 
 #define WORKSPACE "/workspace"
@@ -41,6 +42,7 @@ static int unpack_all(int dir, uint64_t max_bytes, int fd, struct err *err)
 	static struct unpack sink;
 
 	unpack_init(&sink, dir, max_bytes);
+	sink.whole = true;
 	pack_reader_init(&reader, &sink.sink);
 	int r = pump_in(fd, &reader, err);
 	unpack_fini(&sink);
@@ -90,11 +92,14 @@ static int send_one(struct pack_writer *w, const char *path, int dir, struct err
 
 int files_send_out(const struct spec *spec, int fd, uint64_t *ret_bytes, struct err *err)
 {
+	CLEANUP(twins_fini) struct twins twins = { 0 };
+	bool is_whole = spec->deed == DEED_FILES;
 	struct pack_writer w = {
 		.fd = fd,
 		.max_bytes = spec->limits.capture_bytes,
 		.files_only = spec->deed == DEED_EXECUTE,
-		.globs = spec->globs,
+		.globs = is_whole ? NULL : spec->globs,
+		.twins = is_whole ? &twins : NULL,
 	};
 	AUTO_FD dir = open(WORKSPACE, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 

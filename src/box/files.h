@@ -11,5 +11,7 @@ struct spec;
 int files_take_in(const struct spec *spec, int fd, struct err *err);
 
 /* Write what matches the globs of `spec` to `fd`; the number of bytes goes to
- * `*ret_bytes`. */
+ * `*ret_bytes`. For DEED_FILES that is everything, and it fails if anything but a socket, fifo or
+ * device can not be sent: -EFBIG over the limit of bytes, -E2BIG over the number of files,
+ * -ENAMETOOLONG for a path that is too deep or long, -EACCES for what the guest shut. */
 int files_send_out(const struct spec *spec, int fd, uint64_t *ret_bytes, struct err *err);

@@ -406,6 +406,8 @@ static void send_files_out(struct init *in)
 	int r = send_out(in, &n_bytes, &err);
 	put_init(&p, 1024);
 	put_u64(&p, n_bytes);
+	/* A run is none the worse for files that it kept to itself. */
+	put_u32(&p, r < 0 && in->spec.deed != DEED_EXECUTE ? (uint32_t)-r : 0);
 	put_str(&p, r < 0 ? err.text : "");
 	(void)frame_send(control_fd, MESSAGE_BOX_CAPTURED, &p, NULL, 0);
 	put_fini(&p);

@@ -103,7 +103,7 @@ static void on_collected(void *ctx, int r, uint64_t n_bytes)
 	e->collector = NULL;
 	e->n_bytes = n_bytes;
 	if (r < 0)
-		fail(e, r, strerror(-r));
+		fail(e, r, r == -EFBIG ? "the files with their names are too large" : strerror(-r));
 	e->is_collected = true;
 	check_over(e);
 }
@@ -154,7 +154,7 @@ static int code_of(const struct errand *e, const struct result *r)
 {
 	if (r->reason == REASON_CANCELED_BY_USER)
 		return e->is_canceled ? -ECANCELED : -ECONNRESET;
-	if (r->error == ENOSPC || r->error == EDQUOT || r->error == EFBIG)
+	if (e->plan.feed && (r->error == ENOSPC || r->error == EDQUOT || r->error == EFBIG))
 		return -ENOSPC;
 	return r->error ? -r->error : -EIO;
 }
@@ -164,7 +164,8 @@ static void on_ended(void *ctx, const struct result *result)
 	struct errand *e = ctx;
 
 	e->has_ended = true;
-	if (result->reason != REASON_EXIT_CODE_0)
+	/* A box that could not send all there is has ended well otherwise. */
+	if (result->reason != REASON_EXIT_CODE_0 || result->error != 0)
 		fail(e, code_of(e, result), result->message);
 	check_over(e);
 }

@@ -14,16 +14,18 @@ struct session;
 struct errand_plan {
 	feeder_fn *feed; /* writes a whole pack stream; NULL: nothing goes in */
 	void *feed_ctx;
-	bool clears;      /* what was there goes */
-	int capture_fd;   /* a file that gets everything there is; taken; -1 for none */
-	const char *only; /* ... or gets only the file of this path; NULL: everything */
-	uint64_t capture_max;
+	bool clears;          /* what was there goes */
+	int capture_fd;       /* a file that gets everything there is; taken; -1 for none */
+	const char *only;     /* ... or gets only the file of this path; NULL: everything */
+	uint64_t capture_max; /* bytes of files, and of the stream that they come in */
 	struct inventory
 		*listing; /* gets what is in the workspace, and nothing else is done; NULL */
 };
 
-/* `r` is 0, -ENOSPC when the workspace can not hold it, -ECONNRESET when the keeper is gone, or
- * what `feed` returned; `text` says it in words. `n_bytes` came out. */
+/* `r` is 0, -ECONNRESET when the keeper is gone, or of what went in: -ENOSPC when the workspace can
+ * not hold it, or what `feed` returned; or of what comes out, which is all of it or a failure:
+ * -EFBIG for more than capture_max, and the other codes of files_send_out(). `text` says it in
+ * words. `n_bytes` came out. */
 typedef void errand_cb(void *ctx, int r, const char *text, uint64_t n_bytes);
 
 /* `done` may end the session, but does not free it before it returned. */

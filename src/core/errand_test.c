@@ -142,6 +142,31 @@ static void check_failure(
 	CHECK_STR(o.text, result.message);
 }
 
+TEST(what_does_not_come_out_whole_is_a_failure)
+{
+	static const int errors[] = { EFBIG, EACCES, ENAMETOOLONG };
+	SAMPLE(m);
+	sample_open(&m);
+	struct session *session = sample_session(&m);
+
+	for (size_t i = 0; i < ARRAY_SIZE(errors); i++) {
+		struct outcome o = { 0 };
+		struct errand_plan plan = { .capture_max = 100 };
+
+		plan.capture_fd = openat(m.dir.fd, "out", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+		errand_start(session, &plan, on_done, &o);
+		job_started(sample_job(i));
+		struct result result = job_result(sample_job(i), REASON_EXIT_CODE_0, 0);
+		result.error = errors[i];
+		(void)snprintf(result.message, sizeof(result.message), "capture: not all");
+		job_ends_with(sample_job(i), &result);
+		SAMPLE_UNTIL(&m, o.n);
+		CHECK_EQ(o.r, -errors[i]);
+		CHECK_STR(o.text, "capture: not all");
+	}
+	sample_remove(&m);
+}
+
 /* What fails first is what is told. */
 TEST(failures_have_their_reasons)
 {
@@ -286,8 +311,8 @@ TEST(deleting_a_session_waits_for_what_is_done_to_its_files)
 }
 
 TESTS(UNIT(files_go_in), UNIT(files_come_out), UNIT(one_file_comes_out),
-	UNIT(failures_have_their_reasons), UNIT(a_feed_that_fails_is_told_with_its_words),
-	UNIT(a_box_that_hangs_up_says_why_itself),
+	UNIT(failures_have_their_reasons), UNIT(what_does_not_come_out_whole_is_a_failure),
+	UNIT(a_feed_that_fails_is_told_with_its_words), UNIT(a_box_that_hangs_up_says_why_itself),
 	UNIT(a_keeper_that_is_lost_or_refuses_or_is_away),
 	UNIT(errands_of_a_session_come_one_after_the_other),
 	UNIT(deleting_a_session_waits_for_what_is_done_to_its_files))

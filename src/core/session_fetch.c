@@ -102,7 +102,14 @@ static void set_too_large(struct fetch *f, struct problem *problem)
 	problem_add(problem, "limit_bytes", json_integer((json_int_t)f->max_bytes));
 }
 
-/* A stream that ends early is that of a file which somebody is just writing. */
+/* A file which somebody is just writing. */
+static void set_changed(struct problem *problem)
+{
+	(void)problem_set(
+		problem, "runtime_unavailable", "the file changed while it was read; try again");
+	problem->retry_after = 1;
+}
+
 static void on_looked(void *ctx, int r, const struct err *err)
 {
 	struct fetch *f = ctx;
@@ -112,9 +119,7 @@ static void on_looked(void *ctx, int r, const struct err *err)
 	if (r == -ECANCELED) {
 		(void)problem_set(&problem, "shutting_down", "the server is about to end");
 	} else if (r == -EBADMSG) {
-		(void)problem_set(&problem, "runtime_unavailable",
-			"the file changed while it was read; try again");
-		problem.retry_after = 1;
+		set_changed(&problem); /* it ends early */
 	} else if (r < 0) {
 		(void)problem_set(&problem, "internal_error", "the file could not be read");
 	} else if (f->kind == PACK_END) {
@@ -132,6 +137,8 @@ static void set_failure(struct fetch *f, int r, const char *text, struct problem
 
 	if (r == -EFBIG)
 		set_too_large(f, problem);
+	else if (r == -ESTALE)
+		set_changed(problem);
 	else if (code)
 		(void)problem_set(problem, code, "%s", text);
 	else

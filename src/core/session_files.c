@@ -80,6 +80,33 @@ void session_files_problem(
 	}
 }
 
+void session_copy_problem(struct problem *p, const struct session *session,
+	const struct session_copy *copy, int r, const char *text)
+{
+	const struct {
+		int r;
+		const char *code;
+	} known[] = {
+		{ -EFBIG, copy->too_large },
+		{ -E2BIG, copy->too_large },
+		{ -ENAMETOOLONG, copy->too_large },
+		{ -EACCES, "invalid_request" },
+		{ -ENOSPC, "insufficient_storage" },
+		{ -EDQUOT, "insufficient_storage" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
+		if (known[i].r != r)
+			continue;
+		(void)problem_set(
+			p, known[i].code, "no %s of this workspace: %s", copy->what, text);
+		if (r == -EFBIG)
+			problem_add(p, "limit_mb", json_integer((json_int_t)copy->limit_mb));
+		return;
+	}
+	session_files_problem(p, session, r, text);
+}
+
 bool session_is_usable(const struct session *session, struct problem *p)
 {
 	if (session->is_ending)
@@ -218,7 +245,10 @@ static void on_clone_read(void *ctx, int r, const char *text, uint64_t n_bytes)
 
 	(void)n_bytes;
 	if (r < 0) {
-		session_files_problem(&problem, c->from, r, text);
+		session_copy_problem(&problem, c->from,
+			&(struct session_copy){
+				"clone", "workspace_cap_exceeded", c->from->workspace_bytes >> 20 },
+			r, text);
 		end_cloning(c, &problem);
 		return;
 	}

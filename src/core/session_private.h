@@ -22,6 +22,15 @@ const char *session_gone_code(int r);
 void session_files_problem(
 	struct problem *p, const struct session *session, int r, const char *text);
 
+/* What kept all its files from being copied out; a copy has everything or there is none. */
+struct session_copy {
+	const char *what;      /* "snapshot" */
+	const char *too_large; /* the code when they are too large, too many or too deep */
+	uint64_t limit_mb;
+};
+void session_copy_problem(struct problem *p, const struct session *session,
+	const struct session_copy *copy, int r, const char *text);
+
 /* Replace its files by those in `fd`, a pack stream; takes it. */
 void session_restore_from(struct session *session, int fd, session_cb *done, void *ctx);
 

@@ -130,11 +130,10 @@ static void on_snapped(void *ctx, int r, const char *text, uint64_t n_bytes)
 		return;
 	}
 	remove_snapshot_file(s->session, s->row.id);
-	if (r == -EFBIG)
-		(void)problem_set(&problem, "snapshot_too_large",
-			"the workspace is larger than a snapshot may be");
-	else
-		session_files_problem(&problem, s->session, r, text);
+	session_copy_problem(&problem, s->session,
+		&(struct session_copy){ "snapshot", "snapshot_too_large",
+			s->session->service->settings->snapshot_max_size_mb },
+		r, text);
 	end_snap(s, &problem);
 }
 

@@ -206,7 +206,9 @@ const struct setting_row setting_rows[] = {
 	{ GROUP_QUEUE, "SANDBOX_SNAPSHOT_MAX_COUNT", SETTING_NUMBER, AT(snapshot_max_count), "10",
 		0, 10000, .help = "Snapshots of one session; the oldest make room." },
 	{ GROUP_QUEUE, "SANDBOX_SNAPSHOT_MAX_SIZE_MB", SETTING_MB, AT(snapshot_max_size_mb), "256",
-		0, MB_MAX, .help = "Snapshots of one session together; the oldest make room." },
+		0, MB_MAX,
+		.help = "Snapshots of one session together; the oldest make room, and one "
+			"that is larger by itself is refused." },
 	{ GROUP_STREAM, "SANDBOX_WS_SIGNED_URLS", SETTING_BOOL, AT(ws_signed_urls), "false",
 		.help = "Give out log_stream_url with a signature and an expiry." },
 	{ GROUP_STREAM, "SANDBOX_WS_SIGNING_SECRET", SETTING_SECRET, AT(ws_signing_secret),

@@ -46,7 +46,8 @@ enum message {
 	MESSAGE_BOX_RUNNING = 61,  /* u64 when, CLOCK_MONOTONIC, u8: a clone of a template */
 	MESSAGE_BOX_EXITED = 62,   /* u64 when, u32 wait status, u64 cpu_us, peak, files, pids */
 	MESSAGE_BOX_FAILED = 63,   /* u32 reason, u32 errno, text */
-	MESSAGE_BOX_CAPTURED = 64, /* u64 bytes, text: what went wrong; all was sent */
+	MESSAGE_BOX_CAPTURED = 64, /* u64 bytes, u32 errno unless a guest was executed, text: what
+				      went wrong; all was sent */
 	MESSAGE_BOX_ASKS = 65,     /* -: the mount of its workspace did not come along */
 
 	/* keeper -> template */

@@ -11,6 +11,37 @@
 #include "base/str.h"
 
 #define CHUNK_SIZE (64u << 10)
+#define NS_PER_SEC 1000000000u
+
+static const struct kind {
+	enum pack_kind kind;
+	bool has_data;
+	bool has_target; /* that is its data, and a name */
+} kinds[] = {
+	{ PACK_FILE, .has_data = true },
+	{ PACK_DIR },
+	{ PACK_LINK, .has_data = true, .has_target = true },
+	{ PACK_TWIN, .has_data = true, .has_target = true },
+	{ PACK_SKIP },
+	{ PACK_TIME },
+	{ PACK_END },
+};
+
+static const struct kind *find_kind(uint8_t kind)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		if ((uint8_t)kinds[i].kind == kind)
+			return &kinds[i];
+	}
+	return NULL;
+}
+
+bool pack_has_data(enum pack_kind kind)
+{
+	const struct kind *k = find_kind((uint8_t)kind);
+
+	return k && k->has_data;
+}
 
 size_t pack_encode(const struct pack_entry *e, uint8_t *buf)
 {
@@ -59,35 +90,35 @@ static int finish_entry(struct pack_reader *r, struct err *err)
 	r->n_name = 0;
 	if (r->entry.kind == PACK_END)
 		return 0;
-	r->n_entries++;
+	if (r->entry.kind == PACK_TIME)
+		r->n_times++;
+	else
+		r->n_entries++;
 	return r->sink->finish(r->sink, err);
-}
-
-static bool kind_is_known(uint8_t kind)
-{
-	return kind == PACK_FILE || kind == PACK_DIR || kind == PACK_LINK || kind == PACK_SKIP ||
-	       kind == PACK_END;
 }
 
 /* The head is complete: judge it before a byte of what it announces is read. */
 static int accept_head(struct pack_reader *r, struct err *err)
 {
+	const struct kind *kind = find_kind(r->head[0]);
 	uint32_t mode, name_size;
 	uint64_t size;
 
 	memcpy(&mode, r->head + 1, sizeof(mode));
 	memcpy(&name_size, r->head + 5, sizeof(name_size));
 	memcpy(&size, r->head + 9, sizeof(size));
-	if (!kind_is_known(r->head[0]))
+	if (!kind)
 		return err_set(err, -EBADMSG, "file stream: unknown kind of entry");
-	r->entry.kind = (enum pack_kind)r->head[0];
-	r->entry.mode = le32toh(mode) & 0777;
+	r->entry.kind = kind->kind;
+	r->entry.mode = kind->kind == PACK_TIME ? le32toh(mode) : le32toh(mode) & 0777;
 	r->entry.size = le64toh(size);
 	r->name_size = le32toh(name_size);
 	if (r->name_size > PACK_NAME_MAX || (r->entry.kind == PACK_END) != (r->name_size == 0))
 		return err_set(err, -EBADMSG, "file stream: bad length of a name");
-	if (r->entry.kind == PACK_LINK && r->entry.size > PACK_NAME_MAX)
+	if (kind->has_target && r->entry.size > PACK_NAME_MAX)
 		return err_set(err, -EBADMSG, "file stream: link target too long");
+	if (kind->kind == PACK_TIME && r->entry.mode >= NS_PER_SEC)
+		return err_set(err, -EBADMSG, "file stream: no such time");
 	return 0;
 }
 
@@ -107,10 +138,11 @@ static int begin_entry(struct pack_reader *r, struct err *err)
 		return begin_end(r, err);
 	if (strlen(r->entry.name) != r->name_size || !pack_name_is_clean(r->entry.name))
 		return err_set(err, -EBADMSG, "file stream: unsafe name '%.100s'", r->entry.name);
-	if (r->n_entries >= PACK_ENTRIES_MAX)
+	if (r->entry.kind == PACK_TIME && r->n_times >= r->n_entries)
+		return err_set(err, -EBADMSG, "file stream: more times than files");
+	if (r->entry.kind != PACK_TIME && r->n_entries >= PACK_ENTRIES_MAX)
 		return err_set(err, -E2BIG, "more than %u files", PACK_ENTRIES_MAX);
-	bool has_data = r->entry.kind == PACK_FILE || r->entry.kind == PACK_LINK;
-	r->left = has_data ? r->entry.size : 0;
+	r->left = pack_has_data(r->entry.kind) ? r->entry.size : 0;
 	r->in_entry = true;
 	int result = r->sink->begin(r->sink, &r->entry, err);
 	if (result < 0 || r->left > 0)

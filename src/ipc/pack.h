@@ -18,13 +18,16 @@ enum pack_kind {
 	PACK_FILE = 'F',
 	PACK_DIR = 'D',
 	PACK_LINK = 'L', /* symbolic; the data is its target */
+	PACK_TWIN = 'H', /* a hard link; the data is the name of a file that came before */
+	PACK_TIME = 'T', /* of what came under this name before: size is when it was changed, in
+			    seconds since 1970, and mode the nanoseconds; no entry of its own */
 	PACK_SKIP = 'S', /* a file that passed a limit and was left out */
 	PACK_END = 'E',  /* size is the number of entries before it */
 };
 
 struct pack_entry {
 	enum pack_kind kind;
-	uint32_t mode;
+	uint32_t mode; /* 0777 and below, but of a PACK_TIME */
 	uint64_t size;
 	char name[PACK_NAME_MAX + 1]; /* relative, clean; empty for PACK_END */
 };
@@ -32,6 +35,9 @@ struct pack_entry {
 /* Encode head and name into `buf` of PACK_HEAD_SIZE + PACK_NAME_MAX bytes;
  * returns how many were used. */
 size_t pack_encode(const struct pack_entry *e, uint8_t *buf);
+
+/* True when the bytes of an entry follow its name. */
+bool pack_has_data(enum pack_kind kind);
 
 /* True when `name` is relative, not empty, without empty, "." or ".." parts, and
  * within the limits above. */
@@ -54,6 +60,7 @@ struct pack_reader {
 	size_t name_size;
 	uint64_t left; /* data bytes of this entry still to come */
 	uint64_t n_entries;
+	uint64_t n_times; /* no more than entries */
 	bool in_entry;
 	bool ended;
 	int failed; /* the first error, after which nothing is decoded any more */

@@ -233,6 +233,26 @@ TEST(a_link_has_a_longest_target)
 	CHECK_EQ(r.n_calls, 0);
 }
 
+TEST(a_time_is_no_entry_and_belongs_to_one)
+{
+	SAMPLE(good);
+	SAMPLE(many);
+	SAMPLE(wrong);
+	RECORDER(r);
+
+	sample_file(&good, "a", "x");
+	sample_head(&good, PACK_TIME, "a", 999999999, UINT64_MAX);
+	sample_end(&good);
+	CHECK_EQ(read_stream(&good, &r, NULL), 0);
+	sample_file(&many, "a", "x");
+	sample_head(&many, PACK_TIME, "a", 0, 0);
+	sample_head(&many, PACK_TIME, "a", 0, 0);
+	CHECK_EQ(read_stream(&many, &r, NULL), -EBADMSG);
+	sample_file(&wrong, "a", "x");
+	sample_head(&wrong, PACK_TIME, "a", 1000000000, 0);
+	CHECK_EQ(read_stream(&wrong, &r, NULL), -EBADMSG);
+}
+
 TEST(the_end_counts_and_is_the_end)
 {
 	SAMPLE(missing);
@@ -320,5 +340,6 @@ TESTS(UNIT(a_file_is_read_from_its_start_and_to_its_end), UNIT(a_stream_is_told_
 	UNIT(names_have_limits), UNIT(a_nul_in_a_name_is_refused),
 	UNIT(bad_heads_are_refused_before_the_sink_hears_of_them),
 	UNIT(modes_carry_no_more_than_permissions), UNIT(a_link_has_a_longest_target),
-	UNIT(the_end_counts_and_is_the_end), UNIT(there_are_not_too_many_entries),
-	UNIT(what_the_sink_says_is_passed_on_and_final), UNIT(a_reader_that_failed_reads_no_more))
+	UNIT(a_time_is_no_entry_and_belongs_to_one), UNIT(the_end_counts_and_is_the_end),
+	UNIT(there_are_not_too_many_entries), UNIT(what_the_sink_says_is_passed_on_and_final),
+	UNIT(a_reader_that_failed_reads_no_more))

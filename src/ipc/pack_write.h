@@ -6,13 +6,19 @@
 
 #include "ipc/pack.h"
 
+struct twins;
+
 struct pack_writer {
 	int fd;             /* borrowed */
-	uint64_t max_bytes; /* a file that would pass this is sent as PACK_SKIP */
+	uint64_t max_bytes; /* a file that would pass this is sent as PACK_SKIP; -EFBIG in a tree
+			       that is sent whole */
 	uint64_t n_bytes;
 	uint64_t n_entries;
-	bool files_only;    /* no directories, no links */
-	char *const *globs; /* only files that match one; NULL for all */
+	bool files_only;     /* no directories, no links; what can not be sent is left out */
+	struct twins *twins; /* borrowed; if there are any, a tree is sent whole: with hard links
+				and times, without sockets, fifos and devices, and what else
+				can not be sent is an error */
+	char *const *globs;  /* only files that match one; NULL for all */
 };
 
 /* The head of an entry that is no end mark: a file whose `size` bytes follow by

@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "ipc/twins.h"
 #include "ipc/unpack.h"
 #include "lib/child.h"
 #include "lib/random.h"
@@ -319,6 +320,70 @@ TEST(a_tree_deeper_than_the_limit_is_refused_or_left_out)
 	CHECK_EQ(out.n_entries, PACK_DEPTH_MAX - 1);
 }
 
+static struct stat stat_of(int dir_fd, const char *name)
+{
+	struct stat st = { 0 };
+
+	CHECK_EQ(fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW), 0);
+	return st;
+}
+
+static void set_time(int dir_fd, const char *name, time_t sec, long ns)
+{
+	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, { sec, ns } };
+
+	CHECK_EQ(utimensat(dir_fd, name, times, AT_SYMLINK_NOFOLLOW), 0);
+}
+
+TEST(a_whole_tree_keeps_times_and_hard_links)
+{
+	static const char *const names[] = { "a", "dir", "dir/b", "link" };
+	SCRATCH(from);
+	SCRATCH(to);
+	CLEANUP(twins_fini) struct twins twins = { 0 };
+	struct pack_writer w = { .max_bytes = 4, .twins = &twins };
+
+	scratch_write(from.fd, "a", "once");
+	CHECK_EQ(mkdirat(from.fd, "dir", 0755), 0);
+	CHECK_EQ(linkat(from.fd, "a", from.fd, "dir/b", 0), 0);
+	CHECK_EQ(symlinkat("a", from.fd, "link"), 0);
+	CHECK_EQ(mkfifoat(from.fd, "fifo", 0600), 0);
+	set_time(from.fd, "a", 1577836800, 123456789);
+	set_time(from.fd, "link", -5, 1);
+	set_time(from.fd, "dir", 32503680000, 0);
+	begin(to.fd, &w);
+	receiver.unpack.whole = true;
+	CHECK_EQ(pack_write_tree(&w, "", from.fd, NULL), 0);
+	CHECK_EQ(pack_write_end(&w, NULL), 0);
+	CHECK_EQ(finish(&w), 0);
+	CHECK_EQ(w.n_bytes, 4);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		struct stat a = stat_of(from.fd, names[i]);
+		struct stat b = stat_of(to.fd, names[i]);
+
+		CHECK_EQ(a.st_mtim.tv_sec, b.st_mtim.tv_sec);
+		CHECK_EQ(a.st_mtim.tv_nsec, b.st_mtim.tv_nsec);
+	}
+	CHECK_EQ(stat_of(to.fd, "a").st_ino, stat_of(to.fd, "dir/b").st_ino);
+	CHECK(!scratch_has(to.fd, "fifo"));
+}
+
+TEST(a_whole_tree_is_whole_or_refused)
+{
+	SCRATCH(from);
+	SCRATCH(to);
+	CLEANUP(twins_fini) struct twins twins = { 0 };
+	struct pack_writer w = { .max_bytes = 5, .twins = &twins };
+	struct err err = { 0 };
+
+	scratch_write(from.fd, "a", "123");
+	scratch_write(from.fd, "b", "456");
+	begin(to.fd, &w);
+	CHECK_EQ(pack_write_tree(&w, "", from.fd, &err), -EFBIG);
+	CHECK(strstr(err.text, "'b'") != NULL);
+	CHECK_EQ(finish(&w), -EBADMSG);
+}
+
 TEST(a_reader_that_hangs_up_is_epipe_and_no_signal)
 {
 	static char much[1 << 20];
@@ -338,4 +403,5 @@ TESTS(UNIT(random_trees_come_out_as_they_went_in), UNIT(bytes_and_files_go_under
 	UNIT(bad_names_are_not_sent), UNIT(only_what_matches_and_fits_is_taken_out),
 	UNIT(closed_files_are_skipped_when_taken_out),
 	UNIT(a_tree_deeper_than_the_limit_is_refused_or_left_out),
+	UNIT(a_whole_tree_keeps_times_and_hard_links), UNIT(a_whole_tree_is_whole_or_refused),
 	UNIT(a_reader_that_hangs_up_is_epipe_and_no_signal))

@@ -44,7 +44,8 @@ struct result {
 	enum reason reason;
 	int32_t exit_code;   /* -1 unless the guest exited */
 	int32_t signal;      /* 0 unless a signal ended it */
-	int32_t error;       /* errno of what kept it from starting, else 0 */
+	int32_t error;       /* errno of what kept it from starting; where nothing is executed,
+				also of what kept its files from being sent; else 0 */
 	uint64_t created_ns; /* CLOCK_REALTIME; 0 means it never came to that */
 	uint64_t started_ns;
 	uint64_t ended_ns;

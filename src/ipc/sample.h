@@ -38,7 +38,7 @@ static inline void sample_head(
 	e = (struct pack_entry){ .kind = kind, .mode = mode, .size = size };
 	(void)snprintf(e.name, sizeof(e.name), "%s", name);
 	put_bytes(&s->out, buf, pack_encode(&e, buf));
-	s->n_entries += kind != PACK_END;
+	s->n_entries += kind != PACK_END && kind != PACK_TIME;
 }
 
 static inline void sample_file(struct sample *s, const char *name, const char *text)

@@ -6,11 +6,13 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/str.h"
 
 static int open_beneath(int dir_fd, const char *path, uint64_t flags, uint64_t mode)
 {
@@ -68,6 +70,12 @@ static int make_dir(int parent, const char *leaf, const struct pack_entry *e, st
 	return err_errno(err, "make the directory '%.100s'", e->name);
 }
 
+/* A link, when its target is known; and what has a time is there already. */
+static bool is_made_at_end(enum pack_kind kind)
+{
+	return kind == PACK_LINK || kind == PACK_TWIN || kind == PACK_TIME;
+}
+
 static int on_begin(struct pack_sink *sink, const struct pack_entry *e, struct err *err)
 {
 	struct unpack *u = (struct unpack *)sink;
@@ -77,15 +85,15 @@ static int on_begin(struct pack_sink *sink, const struct pack_entry *e, struct e
 	u->n_target = 0;
 	if (e->kind == PACK_SKIP) {
 		u->n_skipped++;
-		return 0;
+		return u->whole ? err_set(err, -EBADMSG, "'%.100s' is missing", e->name) : 0;
 	}
 	if (u->files_only && e->kind != PACK_FILE)
 		return err_set(err, -EBADMSG, "file stream: '%.100s' is no file", e->name);
 	if (e->kind == PACK_FILE && e->size > u->max_bytes - u->n_bytes)
 		return err_set(err, -EFBIG, "'%.100s' passes the limit of %llu bytes", e->name,
 			(unsigned long long)u->max_bytes);
-	if (e->kind == PACK_LINK)
-		return 0; /* made when its target is known */
+	if (is_made_at_end(e->kind))
+		return 0;
 	AUTO_FD parent = open_parent(u->dir_fd, u->entry.name, &leaf, err);
 	if (parent < 0)
 		return parent;
@@ -97,7 +105,7 @@ static int on_data(struct pack_sink *sink, const uint8_t *data, size_t size, str
 {
 	struct unpack *u = (struct unpack *)sink;
 
-	if (u->entry.kind == PACK_LINK) {
+	if (is_made_at_end(u->entry.kind)) {
 		memcpy(u->target + u->n_target, data, size); /* the reader checked the size */
 		u->n_target += size;
 		return 0;
@@ -109,14 +117,8 @@ static int on_data(struct pack_sink *sink, const uint8_t *data, size_t size, str
 	return 0;
 }
 
-static int make_link(struct unpack *u, struct err *err)
+static int make_link(struct unpack *u, int parent, const char *leaf, struct err *err)
 {
-	const char *leaf = NULL;
-
-	u->target[u->n_target] = '\0';
-	AUTO_FD parent = open_parent(u->dir_fd, u->entry.name, &leaf, err);
-	if (parent < 0)
-		return parent;
 	if (unlinkat(parent, leaf, 0) < 0 && errno != ENOENT)
 		return err_errno(err, "replace '%.100s'", u->entry.name);
 	if (symlinkat(u->target, parent, leaf) < 0)
@@ -124,12 +126,55 @@ static int make_link(struct unpack *u, struct err *err)
 	return 0;
 }
 
+/* The other name is looked for as every name is: below the directory, and over no link. */
+static int make_twin(struct unpack *u, int parent, const char *leaf, struct err *err)
+{
+	const char *other_leaf = NULL;
+
+	if (!pack_name_is_clean(u->target))
+		return err_set(err, -EBADMSG, "file stream: unsafe name '%.100s'", u->target);
+	if (streq(u->target, u->entry.name))
+		return err_set(
+			err, -EBADMSG, "file stream: '%.100s' is linked to itself", u->target);
+	AUTO_FD other = open_parent(u->dir_fd, u->target, &other_leaf, err);
+	if (other < 0)
+		return other;
+	if (unlinkat(parent, leaf, 0) < 0 && errno != ENOENT)
+		return err_errno(err, "replace '%.100s'", u->entry.name);
+	if (linkat(other, other_leaf, parent, leaf, 0) < 0)
+		return err_errno(err, "link '%.100s'", u->entry.name);
+	return 0;
+}
+
+static int set_time(struct unpack *u, int parent, const char *leaf, struct err *err)
+{
+	struct timespec times[2] = {
+		{ .tv_nsec = UTIME_OMIT },
+		{ .tv_sec = (time_t)u->entry.size, .tv_nsec = (long)u->entry.mode },
+	};
+
+	if (utimensat(parent, leaf, times, AT_SYMLINK_NOFOLLOW) < 0)
+		return err_errno(err, "set the time of '%.100s'", u->entry.name);
+	return 0;
+}
+
 static int on_finish(struct pack_sink *sink, struct err *err)
 {
 	struct unpack *u = (struct unpack *)sink;
 
+	const char *leaf = NULL;
+
 	close_fdp(&u->fd);
-	return u->entry.kind == PACK_LINK ? make_link(u, err) : 0;
+	if (!is_made_at_end(u->entry.kind))
+		return 0;
+	u->target[u->n_target] = '\0';
+	AUTO_FD parent = open_parent(u->dir_fd, u->entry.name, &leaf, err);
+	if (parent < 0)
+		return parent;
+	if (u->entry.kind == PACK_TIME)
+		return set_time(u, parent, leaf, err);
+	return u->entry.kind == PACK_LINK ? make_link(u, parent, leaf, err)
+					  : make_twin(u, parent, leaf, err);
 }
 
 void unpack_init(struct unpack *u, int dir_fd, uint64_t max_bytes)

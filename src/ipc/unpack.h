@@ -9,6 +9,7 @@ struct unpack {
 	int fd;                /* the file being written, -1 for none */
 	uint64_t max_bytes;
 	bool files_only; /* a directory or link is an error; set after unpack_init() */
+	bool whole;      /* so is a file that the sender left out; set in the same way */
 	uint64_t n_bytes;
 	uint64_t n_skipped;      /* files the sender left out */
 	struct pack_entry entry; /* the one being written, while it needs its name later */

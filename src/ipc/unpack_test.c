@@ -202,7 +202,7 @@ TEST(a_file_that_was_cut_short_is_removed)
 
 TEST(where_only_files_are_wanted_nothing_else_is_taken)
 {
-	static const enum pack_kind kinds[] = { PACK_DIR, PACK_LINK };
+	static const enum pack_kind kinds[] = { PACK_DIR, PACK_LINK, PACK_TWIN, PACK_TIME };
 
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
 		SCRATCH(d);
@@ -210,7 +210,7 @@ TEST(where_only_files_are_wanted_nothing_else_is_taken)
 
 		sample_file(&s, "a/file", "x");
 		sample_head(&s, PACK_SKIP, "skipped", 0, 0);
-		sample_head(&s, kinds[i], "other", 0755, kinds[i] == PACK_LINK);
+		sample_head(&s, kinds[i], "other", 0755, pack_has_data(kinds[i]));
 		unpack_init(&unpack, d.fd, MUCH);
 		unpack.files_only = true;
 		pack_reader_init(&reader, &unpack.sink);
@@ -219,6 +219,76 @@ TEST(where_only_files_are_wanted_nothing_else_is_taken)
 		CHECK(scratch_holds(d.fd, "a/file", "x"));
 		CHECK(!scratch_has(d.fd, "other"));
 	}
+}
+
+static void sample_twin(struct sample *s, const char *name, const char *target)
+{
+	sample_head(s, PACK_TWIN, name, 0777, strlen(target));
+	put_bytes(&s->out, target, strlen(target));
+}
+
+TEST(a_twin_is_the_same_file)
+{
+	SCRATCH(d);
+	SAMPLE(s);
+
+	scratch_write(d.fd, "b", "in the way");
+	sample_file(&s, "dir/a", "x");
+	sample_twin(&s, "b", "dir/a");
+	sample_head(&s, PACK_TIME, "b", 7, 5);
+	sample_end(&s);
+	CHECK_EQ(write_below(d.fd, &s, NULL), 0);
+	struct stat a, b;
+	CHECK_EQ(fstatat(d.fd, "dir/a", &a, 0), 0);
+	CHECK_EQ(fstatat(d.fd, "b", &b, 0), 0);
+	CHECK_EQ(a.st_ino, b.st_ino);
+	CHECK_EQ(a.st_mtim.tv_sec, 5);
+	CHECK_EQ(a.st_mtim.tv_nsec, 7);
+}
+
+TEST(no_twin_leads_out)
+{
+	static const char *const bad[] = { "../secret", "/etc/passwd", "up/secret", "nobody",
+		"twin", "" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		SCRATCH(outside);
+		SAMPLE(s);
+
+		scratch_write(outside.fd, "secret", "x");
+		CHECK_EQ(mkdirat(outside.fd, "in", 0755), 0);
+		AUTO_FD in = openat(outside.fd, "in", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		sample_link(&s, "up", "..");
+		sample_twin(&s, "twin", bad[i]);
+		sample_end(&s);
+		CHECK(write_below(in, &s, NULL) < 0);
+		CHECK(!scratch_has(in, "twin"));
+	}
+}
+
+TEST(a_time_is_of_what_is_there)
+{
+	SCRATCH(d);
+	SAMPLE(s);
+
+	sample_file(&s, "a", "x");
+	sample_head(&s, PACK_TIME, "b", 0, 5);
+	CHECK_EQ(write_below(d.fd, &s, NULL), -ENOENT);
+}
+
+TEST(what_has_to_be_whole_misses_nothing)
+{
+	SCRATCH(d);
+	SAMPLE(s);
+	struct err err = { 0 };
+
+	sample_head(&s, PACK_SKIP, "lost", 0, 99);
+	unpack_init(&unpack, d.fd, MUCH);
+	unpack.whole = true;
+	pack_reader_init(&reader, &unpack.sink);
+	CHECK_EQ(pack_feed(&reader, s.out.data, s.out.size, &err), -EBADMSG);
+	CHECK(strstr(err.text, "'lost'") != NULL);
+	unpack_fini(&unpack);
 }
 
 /* On a file system of its own, which is full after 64 KiB. */
@@ -257,5 +327,6 @@ TESTS(UNIT(files_directories_and_links_are_made), UNIT(what_is_there_is_replaced
 	UNIT(no_link_leads_out), UNIT(what_is_in_the_way_is_an_error_that_names_it),
 	UNIT(all_files_together_have_a_limit), UNIT(a_size_that_overflows_is_just_too_large),
 	UNIT(a_file_that_was_cut_short_is_removed),
-	UNIT(where_only_files_are_wanted_nothing_else_is_taken),
-	UNIT(a_full_disk_leaves_no_half_file))
+	UNIT(where_only_files_are_wanted_nothing_else_is_taken), UNIT(a_twin_is_the_same_file),
+	UNIT(no_twin_leads_out), UNIT(a_time_is_of_what_is_there),
+	UNIT(what_has_to_be_whole_misses_nothing), UNIT(a_full_disk_leaves_no_half_file))

@@ -95,6 +95,7 @@ static int on_box_failed(struct keeper *k, struct ward *r, struct cur *c, int *f
 static int on_box_captured(struct keeper *k, struct ward *r, struct cur *c, int *fds)
 {
 	uint64_t bytes = cur_u64(c);
+	uint32_t error = cur_u32(c);
 	char text[256];
 
 	(void)fds;
@@ -103,6 +104,7 @@ static int on_box_captured(struct keeper *k, struct ward *r, struct cur *c, int 
 		return -EBADMSG;
 	r->result.usage.captured_bytes = bytes;
 	r->owes_files = false;
+	r->result.error = (int32_t)error;
 	if (text[0])
 		(void)snprintf(
 			r->result.message, sizeof(r->result.message), "capture: %.200s", text);

@@ -152,6 +152,7 @@ static inline void tell_captured(struct stage *t, const char *text)
 
 	put_init(&p, 512);
 	put_u64(&p, 99);
+	put_u32(&p, text[0] ? EIO : 0);
 	put_str(&p, text);
 	tell(t, MESSAGE_BOX_CAPTURED, &p);
 }

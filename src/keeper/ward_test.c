@@ -123,7 +123,9 @@ TEST(a_failed_capture_is_told)
 	tell_running(&t);
 	tell_exited(&t, 0);
 	tell_captured(&t, "read 'x'");
-	CHECK_STR(expect_ended(&t).message, "capture: read 'x'");
+	struct result r = expect_ended(&t);
+	CHECK_STR(r.message, "capture: read 'x'");
+	CHECK_EQ(r.error, EIO);
 }
 
 TEST(a_start_that_failed_is_told_in_inits_words)
@@ -173,7 +175,7 @@ TEST(an_init_that_misbehaves_is_killed)
 		{ MESSAGE_BOX_FAILED, 12, RUN_STARTING }, /* success is no failure */
 		{ MESSAGE_BOX_FAILED, 12, RUN_RUNNING },
 		{ MESSAGE_BOX_TTY, 0, RUN_STARTING }, /* without a terminal */
-		{ MESSAGE_BOX_CAPTURED, 12, RUN_RUNNING },
+		{ MESSAGE_BOX_CAPTURED, 16, RUN_RUNNING },
 		{ MESSAGE_BOX_EXITED, 43, RUN_RUNNING },
 		{ MESSAGE_BOX_SPEC, 0, RUN_RUNNING },
 		{ MESSAGE_BOX_ASKS, 0, RUN_STARTING }, /* for a workspace, without one */
