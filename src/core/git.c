@@ -3,7 +3,6 @@
  * leave the workspace. So nothing that a repository or patch holds is followed on disk. */
 #include "core/git.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <git2.h>
@@ -175,15 +174,16 @@ static bool ref_is_good(const char *ref)
 	return git_reference_name_is_valid(&valid, name) == 0 && valid;
 }
 
-/* A whole id, of either kind of hash, can not be a name we look for. */
+static bool is_hex(const char *ref)
+{
+	return strspn(ref, "0123456789abcdefABCDEF") == strlen(ref);
+}
+
+/* A whole id can not be a name we look for; a part of one is nothing that a host can be asked for.
+ */
 static bool is_commit_id(const char *ref)
 {
-	size_t n = ref ? strlen(ref) : 0;
-
-	for (size_t i = 0; i < n; i++)
-		if (!isxdigit((unsigned char)ref[i]))
-			return false;
-	return n == GIT_OID_HEXSZ;
+	return ref && strlen(ref) == GIT_OID_HEXSZ && is_hex(ref);
 }
 
 static bool is_named(const git_remote_head *head, const char *prefix, const char *ref)
@@ -216,7 +216,8 @@ static int resolve_ref(struct fetch *f, char *ret, size_t size, struct err *err)
 		return refuse(f, r, "list the repository", err);
 	const git_remote_head *found = find_ref(heads, n, ref);
 	if (!found)
-		return err_set(err, -ENOENT, "the repository has no branch or tag '%.100s'", ref);
+		return err_set(err, -ENOENT, "the repository has no branch or tag '%.100s'%s", ref,
+			is_hex(ref) ? "; a commit needs its full id of 40 digits" : "");
 	int used = snprintf(ret, size, "+%s:" TARGET, found->name);
 	return used > 0 && (size_t)used < size
 		       ? 0

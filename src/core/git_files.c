@@ -171,6 +171,12 @@ static int make_index(const struct git_files *f, git_tree *tree, git_index **ret
 
 /* --- what is left out --- */
 
+struct pruning {
+	const struct git_files *files;
+	const git_tree *tree; /* before the patch */
+	git_odb *odb;
+};
+
 bool git_files_link_stays(const char *path, const char *target)
 {
 	size_t depth = manifest_depth(path);
@@ -211,43 +217,57 @@ static bool link_stays(git_repository *repo, const git_index_entry *e)
 	return stays;
 }
 
-/* 1 to keep it, 0 to leave it out. */
-static int judge(const struct git_files *f, git_odb *odb, const git_index_entry *e, uint64_t *left,
-	struct err *err)
+/* 0 for what the repository has itself; who sends it in a patch is told. */
+static int leave_out(
+	const struct pruning *p, const git_index_entry *e, const char *what, struct err *err)
 {
+	git_tree_entry *before = NULL;
+	bool is_old = !p->files->patch;
+
+	if (!is_old && git_tree_entry_bypath(&before, p->tree, e->path) == 0)
+		is_old = git_oid_equal(git_tree_entry_id(before), &e->id) &&
+			 (uint32_t)git_tree_entry_filemode(before) == e->mode;
+	git_tree_entry_free(before);
+	return is_old ? 0 : err_set(err, -EINVAL, "the patch makes '%.100s' a %s", e->path, what);
+}
+
+/* 1 to keep it, 0 to leave it out. */
+static int judge(const struct pruning *p, const git_index_entry *e, uint64_t *left, struct err *err)
+{
+	const struct git_files *f = p->files;
 	git_object_t type = GIT_OBJECT_INVALID;
 	size_t size = 0;
 
 	if (e->mode == GIT_FILEMODE_COMMIT)
-		return 0; /* a submodule */
-	if (git_odb_read_header(&size, &type, odb, &e->id) < 0 || type != GIT_OBJECT_BLOB)
+		return leave_out(p, e, "submodule", err);
+	if (git_odb_read_header(&size, &type, p->odb, &e->id) < 0 || type != GIT_OBJECT_BLOB)
 		return refuse(-EIO, "read a file of the commit", err);
 	if (size > *left)
 		return err_set(err, -EFBIG, "the files of the commit are larger than %llu bytes",
 			(unsigned long long)f->max_bytes);
 	if (e->mode == GIT_FILEMODE_LINK && !link_stays(f->repo, e))
-		return 0;
+		return leave_out(p, e, "link that leads out of the workspace", err);
 	*left -= size;
 	return 1;
 }
 
-static int prune(const struct git_files *f, git_index *index, struct err *err)
+static int prune(const struct git_files *f, const git_tree *tree, git_index *index, struct err *err)
 {
-	git_odb *odb = NULL;
+	struct pruning p = { .files = f, .tree = tree };
 	uint64_t left = f->max_bytes;
 	int r = 0;
 
-	if (git_repository_odb(&odb, f->repo) < 0)
+	if (git_repository_odb(&p.odb, f->repo) < 0)
 		return refuse(-EIO, "read the repository", err);
 	/* From the end, so that removing moves nothing that is still to come. */
 	for (size_t i = git_index_entrycount(index); i-- > 0 && r >= 0;) {
 		const git_index_entry *e = git_index_get_byindex(index, i);
 
-		r = judge(f, odb, e, &left, err);
+		r = judge(&p, e, &left, err);
 		if (r == 0 && git_index_remove(index, e->path, git_index_entry_stage(e)) < 0)
 			r = refuse(-EIO, "leave a file out", err);
 	}
-	git_odb_free(odb);
+	git_odb_free(p.odb);
 	return r < 0 ? r : 0;
 }
 
@@ -274,7 +294,7 @@ int git_files_write(const struct git_files *files, git_tree *tree, struct err *e
 	if (r == 0)
 		r = make_index(files, tree, &index, err);
 	if (r == 0)
-		r = prune(files, index, err);
+		r = prune(files, tree, index, err);
 	if (r == 0)
 		r = check_out(files, index, err);
 	git_index_free(index);

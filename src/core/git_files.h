@@ -16,7 +16,8 @@ struct git_files {
 };
 
 /* Write them, without submodules and links that leave the directory. -EINVAL for a patch that
- * does not apply, -E2BIG for too many, too deep or too long names, -EFBIG over max_bytes. */
+ * does not apply or makes such a link, -E2BIG for too many, too deep or too long names, -EFBIG over
+ * max_bytes. */
 int git_files_write(const struct git_files *files, git_tree *tree, struct err *err);
 
 /* True when a link at `path`, read as `target`, stays below the top: it is relative, goes up

@@ -27,14 +27,35 @@ TEST(a_patch_is_applied)
 				    "@@ -0,0 +1 @@\n+fresh\n"
 				    "diff --git a/link b/link\n"
 				    "new file mode 120000\n--- /dev/null\n+++ b/link\n"
-				    "@@ -0,0 +1 @@\n+/etc/passwd\n\\ No newline at end of file\n";
+				    "@@ -0,0 +1 @@\n+new/file\n\\ No newline at end of file\n";
 	SAMPLE(s);
 	SCRATCH(into);
 
 	fetch_patched(&s, patch, &into);
 	CHECK(scratch_holds(into.fd, "text", "one\n2\nthree\n"));
 	CHECK(scratch_holds(into.fd, "new/file", "fresh\n"));
-	CHECK(!scratch_has(into.fd, "link"));
+	CHECK(scratch_has(into.fd, "link"));
+}
+
+/* What a repository has of these is left out. */
+TEST(a_patch_may_not_make_what_is_left_out)
+{
+	static const char *const patches[] = {
+		"diff --git a/bad b/bad\nnew file mode 120000\n--- /dev/null\n+++ b/bad\n"
+		"@@ -0,0 +1 @@\n+/etc/passwd\n\\ No newline at end of file\n",
+		"diff --git a/bad b/bad\nnew file mode 120000\n--- /dev/null\n+++ b/bad\n"
+		"@@ -0,0 +1 @@\n+../outside\n\\ No newline at end of file\n",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(patches); i++) {
+		SAMPLE(s);
+		SCRATCH(into);
+		char commit[GIT_COMMIT_SIZE + 1] = "";
+		struct err err = { 0 };
+
+		CHECK_EQ(fetch(&s, "main", patches[i], &into, commit, &err), -EINVAL);
+		CHECK(strstr(err.text, "'bad' a link that leads out") != NULL);
+	}
 }
 
 /* As `diff -u` writes them, or somebody by hand. */
@@ -131,6 +152,7 @@ TEST(links_are_judged_by_where_they_lead)
 	CHECK(!git_files_link_stays("a/b/c", "./../e"));
 }
 
-TESTS(UNIT(a_patch_is_applied), UNIT(a_patch_without_headers_of_git_is_applied),
+TESTS(UNIT(a_patch_is_applied), UNIT(a_patch_may_not_make_what_is_left_out),
+	UNIT(a_patch_without_headers_of_git_is_applied),
 	UNIT(a_program_can_be_deleted_by_any_patch), UNIT(a_bad_patch_is_an_error_that_says_where),
 	UNIT(links_are_judged_by_where_they_lead))

@@ -114,6 +114,20 @@ def test_a_patch_that_does_not_apply_makes_no_session(local, repository, patch):
     assert "file 'a.txt', hunk 1" in answer.json()["error"]["message"]
 
 
+def test_a_patch_with_a_link_that_leads_out_makes_no_session(local, repository):
+    patch = ("diff --git a/out b/out\nnew file mode 120000\n--- /dev/null\n+++ b/out\n"
+             "@@ -0,0 +1 @@\n+/etc/passwd\n\\ No newline at end of file\n")
+    answer = clone(local, repository.url, patch=patch)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid_git")
+    assert "'out' a link that leads out" in answer.json()["error"]["message"]
+
+
+def test_a_part_of_a_commit_id_is_told_to_be_one(local, repository):
+    answer = clone(local, repository.url, ref="71b736bf")
+    assert answer.status_code == 422
+    assert "a commit needs its full id" in answer.json()["error"]["message"]
+
+
 # --- what does not ---
 
 @pytest.mark.parametrize("url", [
