@@ -78,7 +78,7 @@ static struct session *find_session(struct exchange *x)
 	struct service *s = api_of(x)->service;
 	struct session *session =
 		is_signed ? session_find(s, id, NULL) : session_find_named(s, id, who);
-	if (session && !session->is_ending)
+	if (session && session_is_open(session))
 		return session;
 	reply_refusal(x, "session_not_found", "there is no such session");
 	return NULL;

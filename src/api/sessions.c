@@ -19,7 +19,7 @@ struct session *sessions_find(struct exchange *x)
 	const char *id = exchange_param(x, "id");
 	struct session *session = session_find(api_of(x)->service, id, api_who(x));
 
-	if (session && !session->is_ending)
+	if (session && session_is_open(session))
 		return session;
 	reply_refusal(x, "session_not_found", "there is no such session");
 	return NULL;
@@ -86,7 +86,7 @@ static void handle_list(struct exchange *x)
 		return;
 	json_t *items = json_array();
 	for (const struct session *s = api_of(x)->service->sessions; s; s = s->next) {
-		if (s->is_ending || !streq(s->row.user_id, user))
+		if (!session_is_open(s) || !streq(s->row.user_id, user))
 			continue;
 		if (n >= page.offset && json_array_size(items) < page.limit)
 			(void)json_array_append_new(items, session_json(s));

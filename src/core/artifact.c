@@ -181,3 +181,11 @@ int artifact_open(int run_dir_fd, const char *path, struct artifact *ret, struct
 	(void)snprintf(ret->sha256, sizeof(ret->sha256), "%s", sha256);
 	return 0;
 }
+
+void artifact_remove_all(int run_dir_fd)
+{
+	static const char *const names[] = { ARTIFACT_INDEX, ARTIFACT_CAPTURE, ARTIFACT_DIR };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		(void)fd_remove_tree(run_dir_fd, names[i]);
+}

@@ -44,6 +44,9 @@ struct artifact_summary {
 int artifact_unpack(int run_dir_fd, const struct artifact_limits *limits,
 	struct artifact_summary *ret, struct err *err);
 
+/* Remove them, and the list first: what is not in it is not there. */
+void artifact_remove_all(int run_dir_fd);
+
 /* All artifacts, [{"path","size","mime","sha256"}], sorted by path; empty when there are none
  * (any more). The caller must json_decref() it. */
 int artifact_list(int run_dir_fd, json_t **ret, struct err *err);

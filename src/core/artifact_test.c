@@ -327,8 +327,27 @@ TEST(unsafe_paths_are_known)
 	CHECK(!artifact_path_is_safe(long_path));
 }
 
-TESTS(UNIT(a_capture_is_unpacked_once), UNIT(what_a_predecessor_left_does_no_harm),
-	UNIT(a_death_at_any_moment_changes_nothing), UNIT(limits_are_applied_in_the_order_of_paths),
+TEST(all_are_removed)
+{
+	SCRATCH(dir);
+	json_t *list = NULL;
+
+	CHECK_EQ(mkdirat(dir.fd, "artifacts", 0700), 0);
+	scratch_write(dir.fd, "artifacts/a", "x");
+	scratch_write(dir.fd, "artifacts.json", "[]");
+	scratch_write(dir.fd, "stream", "stays");
+	artifact_remove_all(dir.fd);
+	artifact_remove_all(dir.fd); /* none is no failure */
+	CHECK(!scratch_has(dir.fd, "artifacts") && !scratch_has(dir.fd, "artifacts.json"));
+	CHECK(scratch_holds(dir.fd, "stream", "stays"));
+	CHECK_EQ(artifact_list(dir.fd, &list, NULL), 0);
+	CHECK_EQ(json_array_size(list), 0);
+	json_decref(list);
+}
+
+TESTS(UNIT(all_are_removed), UNIT(a_capture_is_unpacked_once),
+	UNIT(what_a_predecessor_left_does_no_harm), UNIT(a_death_at_any_moment_changes_nothing),
+	UNIT(limits_are_applied_in_the_order_of_paths),
 	UNIT(a_stream_cut_short_gives_what_was_whole), UNIT(what_nobody_could_ask_for_is_skipped),
 	UNIT(garbage_gives_nothing), UNIT(artifacts_are_opened_by_path),
 	UNIT(a_link_on_the_way_is_not_followed), UNIT(an_index_that_is_damaged_is_an_error),

@@ -78,7 +78,7 @@ static int find_session(struct run *run, const struct identity *who, struct prob
 	if (!id)
 		return 0;
 	struct session *session = session_find(run->service, id, who);
-	if (!session || session->is_ending)
+	if (!session || !session_is_open(session))
 		return problem_set(problem, "session_not_found", "there is no session '%.64s'", id);
 	if (session->is_lost)
 		return problem_set(problem, "workspace_lost",

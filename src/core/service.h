@@ -58,7 +58,7 @@ struct service {
 	struct claim *claims;   /* idempotency keys that are being looked at */
 	uv_timer_t tick;        /* once a second: time limits of the queue and of sessions */
 	uint64_t next_sweep_ns;
-	struct sweep *sweeps;      /* the one under way, and those that wait for it */
+	struct turn *turns;        /* the one under way, and those that wait for it */
 	char *root;                /* where the keeper listens */
 	uint64_t next_recovery_ns; /* when the store is asked again; 0: it has answered */
 	unsigned n_pending;        /* store calls under way which someone of ours waits for */
@@ -96,6 +96,16 @@ int service_check_space(const struct service *s, struct problem *problem);
 /* Let go of everything, having waited for threads that work for it; nobody may wait for an
  * answer any more. The loop must run once more until its handles are closed. */
 void service_close(struct service *s);
+
+/* Who counts what it removes has to wait for its turn: two at once would count the same twice.
+ * `begin` is called at once or later, also when the service ends, and is followed by
+ * service_end_turn(). */
+struct turn {
+	struct turn *next;
+	void (*begin)(struct turn *turn);
+};
+void service_take_turn(struct service *s, struct turn *turn);
+void service_end_turn(struct service *s, struct turn *turn);
 
 /* Remove what is past its time: artifacts and output, rows, idempotency keys, audit files.
  * The counts come as one JSON object, which is taken. Sweeps happen one after the other. */

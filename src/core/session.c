@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -24,6 +25,9 @@
 #include "core/session_private.h"
 
 #define NS_PER_SEC UINT64_C(1000000000)
+
+/* The others have their turn in a second; nobody finds them any more. */
+#define EXPIRE_AT_ONCE 64u
 
 struct session *session_find(struct service *s, const char *id, const struct identity *who)
 {
@@ -72,6 +76,7 @@ struct ending {
 	session_cb *done; /* NULL: nobody waits */
 	void *ctx;
 	uv_timer_t timer;
+	bool keeps_artifacts; /* they have a time of their own */
 	bool is_over;
 	struct problem problem;
 };
@@ -158,20 +163,36 @@ static void on_snapshots(void *ctx, int r, const void *rows, size_t n, uint64_t 
 	store_commit(b, on_removed, e);
 }
 
+static void on_cleared(void *ctx, int r)
+{
+	struct ending *e = ctx;
+	struct session *session = e->session;
+	struct service *s = session->service;
+	struct query q = { .table = &snapshot_table, .n_filters = 1 };
+
+	if (r < 0) {
+		on_removed(e, r);
+		return;
+	}
+	q.filters[0] = (struct filter){ .column = "session_id", .op = FILTER_EQ };
+	q.filters[0].text = session->row.id;
+	store_list(s->store, &q, on_snapshots, e);
+}
+
 static void remove_all(struct ending *e)
 {
 	struct session *session = e->session;
 	struct service *s = session->service;
-	struct query q = { .table = &snapshot_table, .n_filters = 1 };
 
 	session->ending = NULL;
 	(void)uv_timer_stop(&e->timer);
 	if (s->host)
 		s->runtime->drop_workspace(s->host, session->workspace);
-	q.filters[0] = (struct filter){ .column = "session_id", .op = FILTER_EQ };
-	q.filters[0].text = session->row.id;
 	s->n_pending++;
-	store_list(s->store, &q, on_snapshots, e);
+	if (e->keeps_artifacts)
+		on_cleared(e, 0);
+	else
+		session_clear_artifacts(session, on_cleared, e);
 }
 
 static void on_drain_timeout(uv_timer_t *timer)
@@ -246,16 +267,13 @@ static void hurry(struct session *session)
 	session_check_ending(session);
 }
 
-void session_delete(struct session *session, session_cb *done, void *ctx)
+static void begin_ending(struct session *session, const struct ending *how)
 {
 	struct service *s = session->service;
-
-	if (session->is_ending) {
-		refuse_deletion(done, ctx);
-		return;
-	}
 	struct ending *e = xnew(struct ending);
-	*e = (struct ending){ .session = session, .done = done, .ctx = ctx };
+
+	*e = *how;
+	e->session = session;
 	(void)uv_timer_init(s->loop, &e->timer);
 	e->timer.data = e;
 	session->is_ending = true;
@@ -264,16 +282,38 @@ void session_delete(struct session *session, session_cb *done, void *ctx)
 	hurry(session);
 }
 
+void session_delete(struct session *session, session_cb *done, void *ctx)
+{
+	if (session->is_ending)
+		refuse_deletion(done, ctx);
+	else
+		begin_ending(session, &(struct ending){ .done = done, .ctx = ctx });
+}
+
+/* What is under way keeps it, and makes its time begin anew. */
+static bool is_expired(const struct session *session, uint64_t now_sec)
+{
+	return session->row.expires_sec != STORE_NULL &&
+	       (uint64_t)session->row.expires_sec <= now_sec &&
+	       session->n_runs <= kernel_is_idle(session) && !session->errand;
+}
+
+bool session_is_open(const struct session *session)
+{
+	return !session->is_ending && !is_expired(session, clock_realtime_ns() / NS_PER_SEC);
+}
+
 void session_expire(struct service *s, uint64_t now_sec)
 {
-	for (struct session *i = s->sessions, *next; i; i = next) {
+	size_t n = 0;
+
+	for (struct session *i = s->sessions, *next; i && n < EXPIRE_AT_ONCE; i = next) {
 		next = i->next;
-		if (i->row.expires_sec == STORE_NULL || (uint64_t)i->row.expires_sec > now_sec ||
-			i->is_ending || i->n_runs > kernel_is_idle(i) || i->errand)
+		if (i->is_ending || !is_expired(i, now_sec))
 			continue;
 		log_info("session %s expired", i->row.id);
-		session_delete(i, NULL, NULL);
-		return; /* the others have their turn in a second */
+		begin_ending(i, &(struct ending){ .keeps_artifacts = true });
+		n++;
 	}
 }
 

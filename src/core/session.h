@@ -46,7 +46,8 @@ struct session {
 	struct errand *errand; /* what is done to its files now, and then next */
 };
 
-/* The live session of this id, if it belongs to `who` (or `who` may see all: NULL). */
+/* The session of this id that did not go yet, if it belongs to `who` (or `who` may see all: NULL).
+ */
 struct session *session_find(struct service *s, const char *id, const struct identity *who);
 
 /* `problem->status` is 0 when it worked. Valid during the call; the session may be kept
@@ -99,14 +100,20 @@ static inline const char *session_shown_id(const struct session *session)
 /* It was used just now: its time begins anew. */
 void session_touch(struct session *session);
 
+/* Can it be found and used? Not when it is being deleted, nor when its time is over, though it goes
+ * only some moments later. */
+bool session_is_open(const struct session *session);
+
 /* Its runs and what is done to its files are canceled and waited for; then it is gone with all
- * its files and snapshots. One that is being deleted already is not found. */
+ * its files, snapshots, and the artifacts of its runs. One that is being deleted already is not
+ * found. */
 void session_delete(struct session *session, session_cb *done, void *ctx);
 
 /* As answers show it. The caller owns it. */
 json_t *session_json(const struct session *session);
 
-/* Those whose time is over go, as if deleted. */
+/* Those whose time is over go, a number at a time, as if deleted; but the artifacts of their runs
+ * stay for SANDBOX_ARTIFACT_TTL_HOURS. */
 void session_expire(struct service *s, uint64_t now_sec);
 
 /* After a restart: what the store has, then what the keeper still holds of it. */

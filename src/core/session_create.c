@@ -93,8 +93,9 @@ void session_fill_expiry(struct session *session)
 	session_set_text(&row->expires_at, NULL);
 	if (ttl == 0)
 		return;
-	row->expires_sec = (int64_t)(now / NS_PER_SEC + ttl);
-	date_format(now + ttl * NS_PER_SEC, at);
+	/* Whole seconds, so that what users are told is when it happens. */
+	row->expires_sec = (int64_t)((now + NS_PER_SEC - 1) / NS_PER_SEC + ttl);
+	date_format((uint64_t)row->expires_sec * NS_PER_SEC, at);
 	session_set_text(&row->expires_at, at);
 }
 

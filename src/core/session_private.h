@@ -1,6 +1,6 @@
 /* What the files of sessions share: session.c finds and ends them, session_create.c makes them,
- * session_files.c, session_snapshot.c and session_git.c change what is in their workspaces, and
- * session_fetch.c reads it. */
+ * session_files.c, session_snapshot.c and session_git.c change what is in their workspaces,
+ * session_fetch.c reads it, and session_clear.c removes what their runs left. */
 #pragma once
 #include "core/session.h"
 
@@ -33,6 +33,10 @@ void session_copy_problem(struct problem *p, const struct session *session,
 
 /* Replace its files by those in `fd`, a pack stream; takes it. */
 void session_restore_from(struct session *session, int fd, session_cb *done, void *ctx);
+
+/* Remove the artifacts of its runs; 0, or what kept them from being removed. */
+typedef void session_cleared_cb(void *ctx, int r);
+void session_clear_artifacts(struct session *session, session_cleared_cb *done, void *ctx);
 
 /* Clone a repository on the server, and put it into the session's workspace. `git` is the
  * request's object, kept until then. */

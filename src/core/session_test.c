@@ -277,6 +277,44 @@ TEST(sessions_expire)
 	sample_remove(&m);
 }
 
+TEST(many_expire_at_once)
+{
+	SAMPLE(m);
+	m.settings.session_ttl_sec = 100;
+	sample_open(&m);
+	uint64_t now = (uint64_t)time(NULL);
+
+	for (int i = 0; i < 10; i++)
+		CHECK(session_is_open(sample_session(&m)));
+	session_expire(m.service, now + 102);
+	SAMPLE_UNTIL(&m, m.service->n_sessions == 0);
+	CHECK_EQ(count_stored(&m, &session_table), 0);
+	sample_remove(&m);
+}
+
+/* It may have to wait until it goes. */
+TEST(whose_time_is_over_is_not_found)
+{
+	SAMPLE(m);
+	m.settings.session_ttl_sec = 100;
+	sample_open(&m);
+	struct session *session = sample_session(&m);
+	const struct identity alice = { .user_id = "alice" };
+	struct sample_answer a = { 0 };
+	char body[128];
+
+	run_in(session, body, sizeof(body));
+	CHECK(session_find_named(m.service, session->row.id, &alice) == session);
+	session->row.expires_sec -= 102;
+	CHECK(!session_is_open(session));
+	CHECK(!session_find_named(m.service, session->row.id, &alice));
+	sample_ask(&m, &a, "alice", NULL, body);
+	SAMPLE_UNTIL(&m, a.n);
+	CHECK_STR(a.code, "session_not_found");
+	sample_answer_fini(&a);
+	sample_remove(&m);
+}
+
 TEST(closing_while_a_session_ends)
 {
 	for (int turns = 0; turns < 4; turns++) {
@@ -428,6 +466,7 @@ TESTS(UNIT(a_session_is_made_found_and_deleted), UNIT(the_same_key_gives_the_sam
 	UNIT(a_run_that_does_not_end_keeps_its_session),
 	UNIT(a_run_is_not_accepted_into_a_session_that_ended_meanwhile),
 	UNIT(a_run_is_not_accepted_into_a_session_that_is_gone), UNIT(sessions_expire),
+	UNIT(many_expire_at_once), UNIT(whose_time_is_over_is_not_found),
 	UNIT(closing_while_a_session_ends), UNIT(closing_while_a_run_of_a_session_goes_on),
 	UNIT(a_run_inherits_what_it_does_not_say), UNIT(without_an_image_nothing_runs_in_it),
 	UNIT(a_session_whose_workspace_is_gone_is_lost),

@@ -197,7 +197,8 @@ const struct setting_row setting_rows[] = {
 		"600", 0, 30 * DAY, .help = "Seconds an Idempotency-Key is remembered." },
 	{ GROUP_QUEUE, "SANDBOX_SESSION_TTL_SEC", SETTING_NUMBER, AT(session_ttl_sec), "3600", 0,
 		365 * DAY,
-		.help = "Seconds after its last use that a session is kept; 0: always." },
+		.help = "Seconds after its last use that a session is kept; 0: always. Artifacts of its runs "
+			"have a time of their own." },
 	{ GROUP_QUEUE, "SANDBOX_SESSION_DELETE_DRAIN_TIMEOUT_SEC", SETTING_NUMBER,
 		AT(session_drain_sec), "10", 0, 600,
 		.help = "Seconds that removing a session waits for its runs to end." },

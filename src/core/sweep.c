@@ -20,7 +20,7 @@
 #define ROWS_AT_ONCE 200
 
 struct sweep {
-	struct sweep *next; /* that waits for this one */
+	struct turn turn; /* first: a turn is a sweep */
 	struct service *service;
 	service_sweep_cb *done;
 	void *ctx;
@@ -31,9 +31,24 @@ struct sweep {
 	int r;
 };
 
-static void begin(struct sweep *w);
+void service_take_turn(struct service *s, struct turn *turn)
+{
+	struct turn **at = &s->turns;
 
-/* Two at once would count what they remove twice. */
+	while (*at)
+		at = &(*at)->next;
+	*at = turn;
+	if (s->turns == turn)
+		turn->begin(turn);
+}
+
+void service_end_turn(struct service *s, struct turn *turn)
+{
+	s->turns = turn->next;
+	if (s->turns)
+		s->turns->begin(s->turns);
+}
+
 static void finish(struct sweep *w)
 {
 	struct service *s = w->service;
@@ -45,10 +60,8 @@ static void finish(struct sweep *w)
 	w->done(w->ctx, w->r, counts);
 	for (size_t i = 0; i < w->n_victims; i++)
 		free(w->victims[i]);
-	s->sweeps = w->next;
-	free(w);
-	if (s->sweeps)
-		begin(s->sweeps);
+	AUTO_FREE struct sweep *over = w;
+	service_end_turn(s, &over->turn);
 }
 
 static int remove_dirs(void *ctx, int fd, struct err *err)
@@ -154,8 +167,9 @@ static void on_runs(void *ctx, int r, const void *rows, size_t n, uint64_t total
 	store_commit(b, on_runs_cleared, w);
 }
 
-static void begin(struct sweep *w)
+static void begin(struct turn *turn)
 {
+	struct sweep *w = (struct sweep *)turn;
 	struct service *s = w->service;
 	struct query q = { .table = &run_table, .n_filters = 1, .sort = "expires_sec" };
 
@@ -175,12 +189,7 @@ static void begin(struct sweep *w)
 void service_sweep(struct service *s, service_sweep_cb *done, void *ctx)
 {
 	struct sweep *w = xnew(struct sweep);
-	struct sweep **at = &s->sweeps;
 
-	*w = (struct sweep){ .service = s, .done = done, .ctx = ctx };
-	while (*at)
-		at = &(*at)->next;
-	*at = w;
-	if (s->sweeps == w)
-		begin(w);
+	*w = (struct sweep){ .turn.begin = begin, .service = s, .done = done, .ctx = ctx };
+	service_take_turn(s, &w->turn);
 }

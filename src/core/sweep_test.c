@@ -153,7 +153,7 @@ TEST(two_at_once_are_one_after_the_other)
 	CHECK_EQ(a.cleared, 1);
 	CHECK_EQ(b.cleared, 0);
 	CHECK_EQ(artifact_bytes(&m), 1000);
-	CHECK(m.service->sweeps == NULL);
+	CHECK(m.service->turns == NULL);
 	sample_remove(&m);
 }
 

@@ -88,7 +88,7 @@ void prompts_complete(struct call *c, const json_t *ref, const json_t *argument)
 	for (const struct session *s = call_service(c)->sessions; s; s = s->next) {
 		const char *shown = session_shown_id(s);
 
-		if (!streq(name, "session_id") || s->is_ending ||
+		if (!streq(name, "session_id") || !session_is_open(s) ||
 			!streq(s->row.user_id, c->peer->who.user_id) ||
 			strncmp(shown, begin, strlen(begin)) != 0)
 			continue;

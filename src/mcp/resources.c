@@ -78,7 +78,7 @@ static void go_on(struct page *p)
 			const char *id = json_string_value(json_array_get(p->ids, p->next++));
 
 			session = session_find(s, id, &p->call->peer->who);
-			if (session && session->is_ending)
+			if (session && !session_is_open(session))
 				session = NULL;
 		}
 	}

@@ -65,7 +65,7 @@ static struct session *job_session(struct job_file *j)
 		session_find(call_service(j->call), j->session_id, &j->call->peer->who);
 	struct problem problem = { 0 };
 
-	if (session && !session->is_ending)
+	if (session && session_is_open(session))
 		return session;
 	(void)problem_set(&problem, "session_not_found", "the session ended");
 	job_refuse(j, &problem);

@@ -75,7 +75,7 @@ static void session_info(struct call *c, const json_t *arguments)
 	} else {
 		list = json_array();
 		for (const struct session *s = call_service(c)->sessions; s; s = s->next) {
-			if (!s->is_ending && streq(s->row.user_id, c->peer->who.user_id))
+			if (session_is_open(s) && streq(s->row.user_id, c->peer->who.user_id))
 				(void)json_array_append_new(list, info_of(s));
 		}
 	}

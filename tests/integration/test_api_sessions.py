@@ -1,9 +1,11 @@
 """Sessions over REST: their limits, files, snapshots and end."""
 import base64
+import datetime
 import io
 import os
 import stat
 import tarfile
+import time
 import uuid
 import zipfile
 
@@ -384,3 +386,41 @@ def test_a_clone_has_the_name_it_is_given(server):
     server.delete(f"/sessions/{clone['id']}")
     again = server.post(path, json={"new_session_name": "copy.1"})
     assert (again.status_code, again.json()["name"]) == (200, "copy.1")
+
+
+# --- the end ---
+
+def artifact_bytes(server):
+    rows = server.get("/admin/usage").json()["items"]
+    return sum(row["artifact_bytes"] for row in rows)
+
+
+def test_artifacts_go_with_a_deleted_session(server):
+    session = server.session()["id"]
+    runs = [server.sh(f"echo {text} >out.txt; echo said", session_id=session,
+                      capture_patterns=["out.txt"])["id"] for text in ("one", "two")]
+    other = server.sh("echo 12345 >out.txt", capture_patterns=["out.txt"])["id"]
+    assert artifact_bytes(server) == 14
+    assert server.delete(f"/sessions/{session}").json() == {"ok": True}
+    assert artifact_bytes(server) == 6
+    for run in runs:
+        assert server.get(f"/runs/{run}").json()["phase"] == "completed"
+        assert server.get(f"/runs/{run}/artifacts").json()["items"] == []
+        assert server.get(f"/runs/{run}/artifacts/out.txt").status_code == 404
+    assert server.get(f"/runs/{other}/artifacts/out.txt").text == "12345\n"
+
+
+def test_sessions_end_when_they_say(make_server):
+    server = make_server(SANDBOX_SESSION_TTL_SEC=2)
+    run = server.sh("echo >out.txt", session_id=server.session()["id"],
+                    capture_patterns=["out.txt"])["id"]
+    made = [server.session() for _ in range(20)]
+    until = max(datetime.datetime.fromisoformat(s["expires_at"].replace("Z", "+00:00"))
+                for s in made)
+    time.sleep(max(0, (until - datetime.datetime.now(datetime.timezone.utc)).total_seconds()))
+    assert server.get("/sessions").json()["total"] == 0
+    for session in made:
+        assert server.get(f"/sessions/{session['id']}").status_code == 404
+        assert server.start_run("true", session_id=session["id"]).status_code == 404
+    # What a run left has a time of its own.
+    assert len(server.get(f"/runs/{run}/artifacts").json()["items"]) == 1
