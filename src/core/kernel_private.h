@@ -1,5 +1,5 @@
-/* What kernel.c, the life of an interpreter, and kernel_talk.c, what is said to it and comes from
- * it, share. */
+/* What the files of a kernel share: kernel.c is the life of an interpreter, kernel_ask.c has who
+ * wants something of it, kernel_execution.c what it is at, and kernel_talk.c the socket to it. */
 #pragma once
 #include <uv.h>
 
@@ -70,7 +70,22 @@ void kernel_catch_up(struct kernel *k);
 void kernel_hang_up(struct kernel *k);
 
 /* kernel.c */
-void kernel_on_attached(struct kernel *k);
 void kernel_on_ready(struct kernel *k);
-void kernel_on_done(struct kernel *k);
 void kernel_on_nonsense(struct kernel *k);
+/* Whatever can be done now, is. */
+void kernel_advance(struct kernel *k);
+void kernel_end_run(struct kernel *k);
+
+/* kernel_execution.c */
+void kernel_on_attached(struct kernel *k);
+void kernel_on_done(struct kernel *k);
+/* The first in the list is sent, or told of: `result` has how it ended, the rest is known there. */
+void kernel_begin(struct kernel *k);
+void kernel_finish_execution(struct kernel *k, struct kernel_result *result);
+/* Whoever asked hears of it, and it is freed; it is in the list no more. */
+void kernel_tell(struct kernel *k, struct execution *e, struct kernel_result *result,
+	struct problem *problem);
+void kernel_refuse_all(struct kernel *k, struct problem *problem);
+void kernel_refuse_all_with(struct kernel *k, const char *code, const char *text);
+void kernel_stop_timer(struct kernel *k);
+void kernel_signal(const struct kernel *k, int sig);

@@ -1,0 +1,144 @@
+/* Asking an interpreter to execute something, and not wanting it any more. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "core/kernel_private.h"
+#include "core/policy.h"
+#include "core/problem.h"
+#include "core/service.h"
+#include "core/session_private.h"
+#include "core/utf8.h"
+
+static struct kernel *kernel_of(struct session *session)
+{
+	struct kernel *k = session->kernel;
+
+	if (k)
+		return k;
+	k = session->kernel = xnew(struct kernel);
+	k->session = session;
+	k->service = session->service;
+	k->fresh = session->lost_kernel ? KERNEL_AFTER_SERVER_RESTART : KERNEL_FIRST_USE;
+	session->lost_kernel = false;
+	return k;
+}
+
+static int check_wish(struct session *session, const struct kernel_wish *w, struct problem *p)
+{
+	struct err err = { 0 };
+	size_t tail = 0;
+
+	if (!session_is_usable(session, p))
+		return -1;
+	if (session->service->is_draining)
+		return problem_set(p, "shutting_down", "the server is about to end");
+	if (w->size > KERNEL_CODE_MAX)
+		return problem_set(
+			p, "payload_too_large", "code is longer than %u bytes", KERNEL_CODE_MAX);
+	if (utf8_span(w->code, w->size, &tail) != w->size)
+		return problem_field(p, "code", "it is no UTF-8");
+	if (policy_check_env(w->env, &err) < 0)
+		return problem_set(p, "invalid_request", "%s", err.text);
+	if (session->kernel && session->kernel->n >= KERNEL_WAITING_MAX)
+		return problem_set(
+			p, "queue_full", "%u executions of this session wait", KERNEL_WAITING_MAX);
+	return 0;
+}
+
+/* NAME NUL VALUE, joined by NUL. */
+static void encode_env(struct execution *e, const json_t *env)
+{
+	const char *name;
+	json_t *value;
+	size_t size = 0;
+
+	json_object_foreach((json_t *)env, name, value)
+	{
+		size += strlen(name) + json_string_length(value) + 2;
+	}
+	if (size == 0)
+		return;
+	char *at = e->env = xcalloc(1, size);
+	json_object_foreach((json_t *)env, name, value)
+	{
+		at = stpcpy(at, name) + 1;
+		at = stpcpy(at, json_string_value(value)) + 1;
+	}
+	e->env_size = size - 1; /* none behind the last */
+}
+
+static struct execution *new_execution(const struct kernel_wish *w, kernel_cb *done, void *ctx)
+{
+	struct execution *e = xnew(struct execution);
+
+	e->code = xcalloc(1, w->size + 1);
+	memcpy(e->code, w->code, w->size);
+	e->size = w->size;
+	encode_env(e, w->env);
+	e->timeout_ms = w->timeout_ms;
+	e->limits = w->limits;
+	e->done = done;
+	e->ctx = ctx;
+	return e;
+}
+
+void kernel_execute(
+	struct session *session, const struct kernel_wish *wish, kernel_cb *done, void *ctx)
+{
+	struct problem problem = { 0 };
+
+	if (check_wish(session, wish, &problem) < 0) {
+		done(ctx, NULL, &problem);
+		problem_fini(&problem);
+		return;
+	}
+	struct kernel *k = kernel_of(session);
+	struct execution **at = &k->first;
+	while (*at)
+		at = &(*at)->next;
+	*at = new_execution(wish, done, ctx);
+	k->n++;
+	session_touch(session);
+	kernel_advance(k);
+}
+
+bool kernel_is_idle(const struct session *session)
+{
+	return session->kernel && session->kernel->state == STATE_IDLE && !session->kernel->first;
+}
+
+bool kernel_interrupt(struct session *session)
+{
+	const struct kernel *k = session->kernel;
+
+	if (!k || k->state != STATE_BUSY)
+		return false;
+	kernel_signal(k, SIGINT);
+	return true;
+}
+
+void kernel_cancel(struct session *session, void *ctx)
+{
+	struct kernel *k = session->kernel;
+	struct problem problem = { 0 };
+
+	for (struct execution **at = k ? &k->first : NULL; at && *at; at = &(*at)->next) {
+		struct execution *e = *at;
+
+		if (e->ctx != ctx)
+			continue;
+		if (e == k->first && k->is_executing) {
+			(void)kernel_interrupt(session);
+			return;
+		}
+		struct kernel_result result = { .outcome = KERNEL_INTERRUPTED };
+		*at = e->next;
+		k->n--;
+		kernel_tell(k, e, &result, &problem);
+		return;
+	}
+}

@@ -1,0 +1,208 @@
+/* One execution of an interpreter: how it begins, how long it may take, and how it ends. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "core/kernel_private.h"
+#include "core/problem.h"
+#include "core/run_private.h"
+#include "core/service.h"
+#include "core/session_private.h"
+#include "core/stream.h"
+
+/* Events of executions that are kept with the run. */
+#define EVENTS_MAX 10000u
+
+void kernel_stop_timer(struct kernel *k)
+{
+	uv_timer_t *timer = TAKE(k->timer);
+
+	if (!timer)
+		return;
+	(void)uv_timer_stop(timer);
+	uv_close((uv_handle_t *)timer, (uv_close_cb)free);
+}
+
+static void free_execution(struct execution *e)
+{
+	explicit_bzero(e->code, e->size);
+	free(e->code);
+	if (e->env)
+		explicit_bzero(e->env, e->env_size);
+	free(e->env);
+	free(e);
+}
+
+static struct execution *kernel_take_first(struct kernel *k)
+{
+	struct execution *e = k->first;
+
+	k->first = e->next;
+	k->n--;
+	k->is_executing = false;
+	return e;
+}
+
+/* The session stays while somebody is told. */
+void kernel_tell(struct kernel *k, struct execution *e, struct kernel_result *result,
+	struct problem *problem)
+{
+	struct session *session = k->session;
+
+	session->n_work++;
+	e->done(e->ctx, result, problem);
+	free_execution(e);
+	session->n_work--;
+}
+
+void kernel_refuse_all(struct kernel *k, struct problem *problem)
+{
+	while (k->first)
+		kernel_tell(k, kernel_take_first(k), NULL, problem);
+}
+
+void kernel_refuse_all_with(struct kernel *k, const char *code, const char *text)
+{
+	struct problem problem = { 0 };
+
+	(void)problem_set(&problem, code, "%s", text);
+	kernel_refuse_all(k, &problem);
+	problem_fini(&problem);
+}
+
+/* --- an execution ends --- */
+
+static void note_event(struct kernel *k, const struct kernel_result *r)
+{
+	char data[160];
+
+	if (!k->run || !k->run->stream || k->number > EVENTS_MAX)
+		return;
+	(void)snprintf(data, sizeof(data),
+		"{\"count\":%u,\"outcome\":\"%s\",\"stdout_bytes\":%llu,\"stderr_bytes\":%llu}",
+		k->number, kernel_outcome_name(r->outcome), (unsigned long long)r->out.total,
+		(unsigned long long)r->err.total);
+	(void)stream_event(k->run->stream, "execution", data);
+}
+
+/* Also who asked for more than the policy allows has what there is, if the box was made so. */
+static bool is_met(uint64_t wanted, uint64_t asked, uint64_t got)
+{
+	return wanted == 0 || wanted == asked || wanted == got;
+}
+
+static void compare_limits(const struct kernel *k, struct kernel_result *result)
+{
+	const struct kernel_limits *wanted = &k->first->limits;
+	const struct policy *p = &k->run->policy;
+
+	result->limits = (struct kernel_limits){ p->cpu_milli, p->memory_mb };
+	result->has_other_limits = !is_met(wanted->cpu_milli, k->asked.cpu_milli, p->cpu_milli) ||
+				   !is_met(wanted->memory_mb, k->asked.memory_mb, p->memory_mb);
+}
+
+/* The first in the list is over: `result` has how, the rest is known here. */
+void kernel_finish_execution(struct kernel *k, struct kernel_result *result)
+{
+	struct problem none = { 0 };
+	char reason[sizeof(k->fresh_reason)];
+
+	kernel_stop_timer(k);
+	kernel_catch_up(k);
+	result->wall_ns = k->is_executing ? clock_monotonic_ns() - k->begun_ns : 0;
+	result->was_late = k->is_late;
+	result->out = k->out;
+	result->err = k->err;
+	k->out = k->err = (struct excerpt){ 0 };
+	result->execution_count = k->number;
+	result->fresh = k->fresh;
+	memcpy(reason, k->fresh_reason, sizeof(reason));
+	result->fresh_reason = reason;
+	if (k->run) {
+		(void)snprintf(result->run_id, sizeof(result->run_id), "%s", k->run->row.id);
+		compare_limits(k, result);
+	}
+	note_event(k, result);
+	k->fresh = KERNEL_KEPT;
+	k->fresh_reason[0] = '\0';
+	k->is_late = false;
+	kernel_tell(k, kernel_take_first(k), result, &none);
+	kernel_reply_fini(&result->reply);
+	excerpt_fini(&result->out);
+	excerpt_fini(&result->err);
+}
+
+void kernel_on_done(struct kernel *k)
+{
+	struct kernel_result result = { .outcome = k->reader.reply.outcome };
+
+	if (!k->is_executing || k->reader.reply.number != k->number) {
+		kernel_on_nonsense(k);
+		return;
+	}
+	result.reply = k->reader.reply;
+	k->reader.reply = (struct kernel_reply){ 0 };
+	if (k->state == STATE_BUSY) {
+		k->state = STATE_IDLE;
+		run_rest(k->run);
+	}
+	kernel_finish_execution(k, &result);
+	kernel_advance(k);
+}
+
+/* --- an execution begins --- */
+
+void kernel_signal(const struct kernel *k, int sig)
+{
+	if (k->run && k->run->job)
+		k->service->runtime->signal(k->run->job, sig);
+}
+
+/* First as ^C, and if that does not help, the end; at once for one that is not even ready. */
+static void on_late(uv_timer_t *timer)
+{
+	struct kernel *k = timer->data;
+
+	if (k->state != STATE_BUSY && k->state != STATE_STARTING)
+		return;
+	if (k->state == STATE_BUSY && !k->is_late) {
+		k->is_late = true;
+		kernel_signal(k, SIGINT);
+		(void)uv_timer_start(timer, on_late, KERNEL_GRACE_MS, 0);
+		return;
+	}
+	k->is_late = k->run->was_late = true;
+	kernel_end_run(k);
+}
+
+static void start_timer(struct kernel *k, uint64_t ms)
+{
+	k->timer = xnew(uv_timer_t);
+	(void)uv_timer_init(k->service->loop, k->timer);
+	k->timer->data = k;
+	(void)uv_timer_start(k->timer, on_late, ms, 0);
+}
+
+void kernel_on_attached(struct kernel *k)
+{
+	start_timer(k, k->run->policy.limits.startup_ms);
+}
+
+void kernel_begin(struct kernel *k)
+{
+	struct execution *e = k->first;
+	uint64_t most = k->run->policy_ms;
+	uint64_t ms = e->timeout_ms && e->timeout_ms < most ? e->timeout_ms : most;
+
+	k->state = STATE_BUSY;
+	k->is_executing = true;
+	k->begun_ns = clock_monotonic_ns();
+	k->is_late = false;
+	k->number++;
+	run_wake(k->run);
+	start_timer(k, ms);
+	kernel_send(k, e);
+}
