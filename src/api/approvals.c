@@ -6,15 +6,9 @@
 #include "api/page.h"
 #include "api/reply.h"
 #include "base/json.h"
-#include "base/str.h"
 #include "core/problem.h"
 #include "core/run.h"
 #include "core/service.h"
-
-static bool is_held(const struct run *run)
-{
-	return run->row.approval && streq(run->row.approval, "required") && !run->has_result;
-}
 
 static json_t *held_json(const struct run *run)
 {
@@ -34,7 +28,7 @@ static void handle_list(struct exchange *x)
 		return;
 	json_t *items = json_array();
 	for (const struct run *run = api_of(x)->service->runs; run; run = run->next) {
-		if (!is_held(run))
+		if (!run_awaits_approval(run))
 			continue;
 		if (n >= page.offset && json_array_size(items) < page.limit)
 			(void)json_array_append_new(items, held_json(run));

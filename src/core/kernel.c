@@ -75,7 +75,8 @@ static void on_over(struct run_waiter *w, struct run *run)
 	kernel_stop_timer(k);
 	run->kernel = NULL;
 	k->run = NULL;
-	k->restarts = k->talked_nonsense = k->is_late = k->was_ready = false;
+	k->restarts = k->talked_nonsense = k->was_ready = false;
+	k->is_late = k->is_interrupted = k->is_canceled = false;
 	k->number = 0;
 	k->fresh = restarts ? KERNEL_RESTARTED : KERNEL_AFTER_DEATH;
 	(void)snprintf(k->fresh_reason, sizeof(k->fresh_reason), "%s", reason);
@@ -156,6 +157,10 @@ static int make_request(const struct kernel *k, struct request *ret, struct prob
 	AUTO_JSON *body = json_pack("{s:s, s:[s, s, s], s:{s:s}, s:o}", "session_id",
 		k->session->row.id, "command", "python3", "-c", driver, "labels", "kernel",
 		"python", "resources", resources_of(&k->asked));
+	/* It lives longer, but by this it is judged. */
+	if (k->first->timeout_ms)
+		(void)json_object_set_new(
+			body, "timeout_ms", json_integer((json_int_t)k->first->timeout_ms));
 	return request_parse(body, REQUEST_RUN, ret, p);
 }
 

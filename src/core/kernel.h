@@ -8,11 +8,12 @@
  *     ^------------------ ending: it exited, was killed, or restarted -----'
  *
  * How long it lives is the session's affair, and the policy's time limit is that of each
- * execution: at the limit it is interrupted (variables are kept), and when that does not help
- * within KERNEL_GRACE_MS it is ended (they are lost). Whoever executes next is told that the
- * interpreter is fresh, and why. One that is not ready within the policy's time for starting is
- * ended as well. An idle one holds memory, but no place among the active runs.
- * A server that is restarted ends those of its predecessor: what was under way is not known.
+ * execution: at the limit, or when nobody wants it any more, it is interrupted (variables are
+ * kept), and when that does not help within KERNEL_GRACE_MS it is ended (they are lost). Whoever
+ * executes next is told that the interpreter is fresh, and why. One that is not ready within the
+ * policy's time for starting is ended as well. An idle one holds memory, but no place among the
+ * active runs. A server that is restarted ends those of its predecessor: what was under way is not
+ * known.
  *
  * Everything that comes out of the box is the user's word: limits and nonsense end the
  * interpreter, and can hurt nobody else (kernel_wire.h). */
@@ -90,10 +91,20 @@ void kernel_execute(
 /* Interrupt what is executed now, as ^C would. False when nothing is. */
 bool kernel_interrupt(struct session *session);
 
+/* How far it is with what was asked for with this `ctx`. */
+enum kernel_stage {
+	KERNEL_AWAITS_TURN,     /* others of this session come first */
+	KERNEL_AWAITS_APPROVAL, /* an admin's, for its interpreter */
+	KERNEL_STARTS,
+	KERNEL_RUNS,
+};
+enum kernel_stage kernel_stage(const struct session *session, const void *ctx);
+
 /* True for an interpreter that has nothing to do, and so is no reason for its session to stay. */
 bool kernel_is_idle(const struct session *session);
 
-/* Whoever asked with this `ctx` does not want it any more: interrupted, or not begun. */
+/* Whoever asked with this `ctx` does not want it any more: interrupted, and ended if that does not
+ * help, or not begun. */
 void kernel_cancel(struct session *session, void *ctx);
 
 /* End the interpreter; the next execution has a fresh one. False when there is none. */

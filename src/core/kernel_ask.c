@@ -1,5 +1,4 @@
 /* Asking an interpreter to execute something, and not wanting it any more. */
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,14 +110,34 @@ bool kernel_is_idle(const struct session *session)
 	return session->kernel && session->kernel->state == STATE_IDLE && !session->kernel->first;
 }
 
-bool kernel_interrupt(struct session *session)
+enum kernel_stage kernel_stage(const struct session *session, const void *ctx)
 {
 	const struct kernel *k = session->kernel;
 
+	if (k && k->run && run_awaits_approval(k->run))
+		return KERNEL_AWAITS_APPROVAL;
+	if (!k || !k->first || k->first->ctx != ctx)
+		return KERNEL_AWAITS_TURN;
+	return k->is_executing ? KERNEL_RUNS : KERNEL_STARTS;
+}
+
+bool kernel_interrupt(struct session *session)
+{
+	struct kernel *k = session->kernel;
+
 	if (!k || k->state != STATE_BUSY)
 		return false;
-	kernel_signal(k, SIGINT);
+	kernel_signal_interrupt(k);
 	return true;
+}
+
+/* One whose time is over has its grace already, and no more of it. */
+static void cancel_first(struct kernel *k)
+{
+	if (k->state != STATE_BUSY || k->is_late || k->is_canceled)
+		return;
+	k->is_canceled = true;
+	kernel_press(k);
 }
 
 void kernel_cancel(struct session *session, void *ctx)
@@ -132,7 +151,7 @@ void kernel_cancel(struct session *session, void *ctx)
 		if (e->ctx != ctx)
 			continue;
 		if (e == k->first && k->is_executing) {
-			(void)kernel_interrupt(session);
+			cancel_first(k);
 			return;
 		}
 		struct kernel_result result = { .outcome = KERNEL_INTERRUPTED };

@@ -27,6 +27,51 @@ TEST(time_that_is_over_interrupts_and_then_ends)
 	finish(&m, 1);
 }
 
+/* More than runs have by default, but not more than the policy allows. */
+TEST(an_execution_may_take_as_long_as_it_asked_for)
+{
+	SAMPLE(m);
+	m.settings.exec_timeout_sec = 1;
+	struct heard h;
+	struct session *session = begin(&m, &h);
+
+	ask_ms(session, "import time\ntime.sleep(1.3)\n6", 60000, &h);
+	SAMPLE_UNTIL(&m, h.n);
+	CHECK_EQ(h.outcome, KERNEL_OK);
+	CHECK_STR(h.result, "6");
+	run(&m, session, "time.sleep(60)", &h);
+	CHECK(h.was_late);
+	CHECK(h.wall_ns < 30 * UINT64_C(1000000000));
+	finish(&m, 0);
+}
+
+/* The next need not wait for its time to be over. */
+TEST(one_that_nobody_wants_ends_also_if_it_takes_no_interrupt)
+{
+	SAMPLE(m);
+	struct heard h, next;
+	struct session *session = begin(&m, &h);
+
+	ask(session,
+		"while True:\n"
+		"    try:\n"
+		"        while True: open('on', 'w').close()\n"
+		"    except KeyboardInterrupt: pass",
+		&h);
+	ask(session, "'x' in globals()", &next);
+	SAMPLE_UNTIL(&m, faccessat(m.dir.fd, "work/on", F_OK, 0) == 0);
+	kernel_cancel(session, &h);
+	await_end(&m, 0, &h);
+	CHECK(!h.was_late);
+	CHECK_STR(h.reason, "canceled_by_user");
+	start(&m, 1);
+	SAMPLE_UNTIL(&m, next.n);
+	CHECK_STR(next.result, "False");
+	CHECK_EQ(next.fresh, KERNEL_AFTER_DEATH);
+	CHECK_STR(next.fresh_reason, "canceled_by_user");
+	finish(&m, 1);
+}
+
 /* What it printed before is not lost. */
 TEST(one_that_dies_says_of_what_and_the_next_is_fresh)
 {
@@ -302,6 +347,8 @@ TEST(an_idle_kernel_does_not_keep_its_session)
 }
 
 TESTS(UNIT(time_that_is_over_interrupts_and_then_ends),
+	UNIT(an_execution_may_take_as_long_as_it_asked_for),
+	UNIT(one_that_nobody_wants_ends_also_if_it_takes_no_interrupt),
 	UNIT(one_that_dies_says_of_what_and_the_next_is_fresh), UNIT(a_restart_is_one),
 	UNIT(one_that_lies_is_ended), UNIT(one_that_never_gets_ready_is_ended),
 	UNIT(one_that_is_dead_gets_no_more_work),

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "core/kernel_private.h"
+#include "core/policy.h"
 #include "core/problem.h"
 #include "core/run_private.h"
 #include "core/service.h"
@@ -128,7 +129,7 @@ void kernel_finish_execution(struct kernel *k, struct kernel_result *result)
 	note_event(k, result);
 	k->fresh = KERNEL_KEPT;
 	k->fresh_reason[0] = '\0';
-	k->is_late = false;
+	k->is_late = k->is_interrupted = k->is_canceled = false;
 	kernel_tell(k, kernel_take_first(k), result, &none);
 	kernel_reply_fini(&result->reply);
 	excerpt_fini(&result->out);
@@ -143,6 +144,9 @@ void kernel_on_done(struct kernel *k)
 		kernel_on_nonsense(k);
 		return;
 	}
+	/* What the code does to itself is an exception like others. */
+	if (result.outcome == KERNEL_INTERRUPTED && !k->is_interrupted)
+		result.outcome = KERNEL_ERROR;
 	result.reply = k->reader.reply;
 	k->reader.reply = (struct kernel_reply){ 0 };
 	if (k->state == STATE_BUSY) {
@@ -155,10 +159,11 @@ void kernel_on_done(struct kernel *k)
 
 /* --- an execution begins --- */
 
-void kernel_signal(const struct kernel *k, int sig)
+void kernel_signal_interrupt(struct kernel *k)
 {
+	k->is_interrupted = true;
 	if (k->run && k->run->job)
-		k->service->runtime->signal(k->run->job, sig);
+		k->service->runtime->signal(k->run->job, SIGINT);
 }
 
 /* First as ^C, and if that does not help, the end; at once for one that is not even ready. */
@@ -168,14 +173,20 @@ static void on_late(uv_timer_t *timer)
 
 	if (k->state != STATE_BUSY && k->state != STATE_STARTING)
 		return;
-	if (k->state == STATE_BUSY && !k->is_late) {
+	if (k->state == STATE_BUSY && !k->is_late && !k->is_canceled) {
 		k->is_late = true;
-		kernel_signal(k, SIGINT);
-		(void)uv_timer_start(timer, on_late, KERNEL_GRACE_MS, 0);
+		kernel_press(k);
 		return;
 	}
-	k->is_late = k->run->was_late = true;
+	if (!k->is_canceled)
+		k->is_late = k->run->was_late = true;
 	kernel_end_run(k);
+}
+
+void kernel_press(struct kernel *k)
+{
+	kernel_signal_interrupt(k);
+	(void)uv_timer_start(k->timer, on_late, KERNEL_GRACE_MS, 0);
 }
 
 static void start_timer(struct kernel *k, uint64_t ms)
@@ -191,16 +202,45 @@ void kernel_on_attached(struct kernel *k)
 	start_timer(k, k->run->policy.limits.startup_ms);
 }
 
+/* What was asked for, or else what the session has; the interpreter may have begun with less. */
+static uint64_t time_of(const struct kernel *k, const struct execution *e)
+{
+	uint64_t most = k->run->policy.timeout_max_ms;
+	uint64_t usual = (uint64_t)k->session->row.timeout_sec * 1000;
+	uint64_t ms = e->timeout_ms ? e->timeout_ms : usual;
+
+	return ms < most ? ms : most;
+}
+
+/* An admin was asked about the time of the execution with which the interpreter began. */
+static bool is_approved(const struct kernel *k, uint64_t ms, struct problem *p)
+{
+	const char *rule = policy_rule_of_longer(k->service->settings, &k->run->policy, ms);
+
+	if (!rule)
+		return true;
+	(void)problem_set(p, "approval_required",
+		"%.3g s need an admin's approval (%s), and the interpreter was begun without: "
+		"ask for less time, or for a fresh interpreter, which waits for it",
+		(double)ms / 1000, rule);
+	return false;
+}
+
 void kernel_begin(struct kernel *k)
 {
 	struct execution *e = k->first;
-	uint64_t most = k->run->policy_ms;
-	uint64_t ms = e->timeout_ms && e->timeout_ms < most ? e->timeout_ms : most;
+	uint64_t ms = time_of(k, e);
+	struct problem problem = { 0 };
 
+	if (!is_approved(k, ms, &problem)) {
+		kernel_tell(k, kernel_take_first(k), NULL, &problem);
+		problem_fini(&problem);
+		kernel_advance(k);
+		return;
+	}
 	k->state = STATE_BUSY;
 	k->is_executing = true;
 	k->begun_ns = clock_monotonic_ns();
-	k->is_late = false;
 	k->number++;
 	run_wake(k->run);
 	start_timer(k, ms);

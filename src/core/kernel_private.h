@@ -57,7 +57,9 @@ struct kernel {
 	enum kernel_fresh fresh;
 	char fresh_reason[64];
 	bool was_ready;
-	bool is_late;
+	bool is_interrupted; /* the execution under way, by us */
+	bool is_late;        /* ... since its time is over */
+	bool is_canceled;    /* ... since nobody wants it any more */
 	bool restarts;
 	bool talked_nonsense;
 	bool drains;
@@ -79,7 +81,8 @@ void kernel_end_run(struct kernel *k);
 /* kernel_execution.c */
 void kernel_on_attached(struct kernel *k);
 void kernel_on_done(struct kernel *k);
-/* The first in the list is sent, or told of: `result` has how it ended, the rest is known there. */
+/* The first in the list is sent, or refused; or told of: `result` has how it ended, the rest is
+ * known there. */
 void kernel_begin(struct kernel *k);
 void kernel_finish_execution(struct kernel *k, struct kernel_result *result);
 /* Whoever asked hears of it, and it is freed; it is in the list no more. */
@@ -88,4 +91,6 @@ void kernel_tell(struct kernel *k, struct execution *e, struct kernel_result *re
 void kernel_refuse_all(struct kernel *k, struct problem *problem);
 void kernel_refuse_all_with(struct kernel *k, const char *code, const char *text);
 void kernel_stop_timer(struct kernel *k);
-void kernel_signal(const struct kernel *k, int sig);
+/* As ^C, and the end if that does not help within KERNEL_GRACE_MS. */
+void kernel_press(struct kernel *k);
+void kernel_signal_interrupt(struct kernel *k);

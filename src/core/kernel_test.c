@@ -1,6 +1,7 @@
 /* What is executed by an interpreter, and what is refused. */
 #include "core/kernel.h"
 
+#include "core/kernel_private.h"
 #include "core/kernel_sample.h"
 
 TEST(variables_persist_and_the_last_expression_is_shown)
@@ -121,6 +122,57 @@ TEST(no_frame_of_ours_is_told_of_an_interrupt)
 	CHECK_STR(h.error, "ZeroDivisionError");
 	CHECK(strstr(h.traceback, "while True: open") && strstr(h.traceback, "1 / 0"));
 	finish(&m, 0);
+}
+
+TEST(an_interrupt_of_its_own_is_an_error_like_others)
+{
+	SAMPLE(m);
+	struct heard h;
+	struct session *session = begin(&m, &h);
+
+	run(&m, session, "raise KeyboardInterrupt('mine')", &h);
+	CHECK_EQ(h.outcome, KERNEL_ERROR);
+	CHECK_STR(h.error, "KeyboardInterrupt");
+	CHECK(strstr(h.traceback, "mine"));
+	run(&m, session, "import os, signal; os.kill(os.getpid(), signal.SIGINT)", &h);
+	CHECK_EQ(h.outcome, KERNEL_ERROR);
+	finish(&m, 0);
+}
+
+/* It is judged by the execution with which it begins. What takes longer, and would have had to
+ * wait for an admin, can not get around that. */
+TEST(a_time_that_needs_an_approval_is_not_had_without)
+{
+	static char rule[] = "timeout_sec>30";
+	static char *rules[] = { rule, NULL };
+	SAMPLE(m);
+	char **none = m.settings.approval_for;
+	struct heard h;
+
+	m.settings.approval_for = rules;
+	sample_open(&m);
+	struct session *session = sample_session(&m);
+	ask_ms(session, "x = 1", 10000, &h);
+	start(&m, 0);
+	SAMPLE_UNTIL(&m, h.n);
+	CHECK_EQ(h.outcome, KERNEL_OK);
+	ask_ms(session, "x", 30000, &h);
+	SAMPLE_UNTIL(&m, h.n);
+	CHECK_STR(h.result, "1");
+	ask_ms(session, "x", 30001, &h);
+	CHECK_STR(h.code, "approval_required");
+	ask(session, "x", &h);
+	CHECK_STR(h.code, "approval_required");
+	CHECK(kernel_restart(session));
+	ask(session, "'x' in globals()", &h);
+	stop(0, REASON_CANCELED_BY_USER);
+	SAMPLE_UNTIL(&m, kernel_stage(session, &h) == KERNEL_AWAITS_APPROVAL);
+	CHECK_EQ(run_approve(session->kernel->run, true, "root"), 0);
+	start(&m, 1);
+	SAMPLE_UNTIL(&m, h.n);
+	CHECK_STR(h.result, "False");
+	m.settings.approval_for = none;
+	finish(&m, 1);
 }
 
 TEST(an_idle_one_holds_no_place_and_lives_as_long_as_its_session)
@@ -260,6 +312,8 @@ TESTS(UNIT(variables_persist_and_the_last_expression_is_shown),
 	UNIT(errors_are_told_whole_and_state_stays),
 	UNIT(a_flood_is_cut_and_what_comes_late_is_told_next), UNIT(an_interrupt_keeps_state),
 	UNIT(no_frame_of_ours_is_told_of_an_interrupt),
+	UNIT(an_interrupt_of_its_own_is_an_error_like_others),
+	UNIT(a_time_that_needs_an_approval_is_not_had_without),
 	UNIT(an_idle_one_holds_no_place_and_lives_as_long_as_its_session),
 	UNIT(what_can_not_be_executed_is_refused), UNIT(a_user_has_so_many_and_no_more),
 	UNIT(variables_of_the_process_are_there_for_one_execution),

@@ -190,6 +190,11 @@ static int check_limits(const struct policy *p, struct policy_refusal *refusal)
 	return 0;
 }
 
+static uint64_t seconds_of(uint64_t ms)
+{
+	return (ms + 999) / 1000;
+}
+
 /* In milliseconds if they were asked for, which people who are told of seconds need not know. */
 static void choose_timeout(const struct settings *c, const struct policy_request *q,
 	const struct profile *p, struct policy *ret)
@@ -197,8 +202,9 @@ static void choose_timeout(const struct settings *c, const struct policy_request
 	uint64_t sec = q->timeout_sec ? q->timeout_sec : c->exec_timeout_sec;
 	uint64_t ms = q->timeout_ms ? q->timeout_ms : sec * 1000;
 
-	ret->limits.timeout_ms = least(ms, p->timeout_sec * 1000);
-	ret->timeout_sec = (ret->limits.timeout_ms + 999) / 1000;
+	ret->timeout_max_ms = p->timeout_sec * 1000;
+	ret->limits.timeout_ms = least(ms, ret->timeout_max_ms);
+	ret->timeout_sec = seconds_of(ret->limits.timeout_ms);
 }
 
 static int choose_limits(const struct settings *c, const struct policy_request *q,
@@ -279,6 +285,19 @@ static void decide_approval(const struct settings *c, struct policy *ret)
 		if (rule_fits(c->approval_for[i], ret))
 			ret->approval = c->approval_for[i];
 	}
+}
+
+const char *policy_rule_of_longer(
+	const struct settings *c, const struct policy *p, uint64_t timeout_ms)
+{
+	struct policy longer = *p;
+
+	longer.timeout_sec = seconds_of(timeout_ms);
+	for (size_t i = 0; c->approval_for[i]; i++) {
+		if (rule_fits(c->approval_for[i], &longer) && !rule_fits(c->approval_for[i], p))
+			return c->approval_for[i];
+	}
+	return NULL;
 }
 
 /* The words were checked when the settings were loaded. */

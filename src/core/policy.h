@@ -38,7 +38,8 @@ struct policy {
 	const char *network_policy;
 	uint64_t cpu_milli;
 	uint64_t memory_mb;
-	uint64_t timeout_sec; /* rounded up; limits.timeout_ms is what holds */
+	uint64_t timeout_sec;    /* rounded up; limits.timeout_ms is what holds */
+	uint64_t timeout_max_ms; /* the most that it could have asked for */
 	uint64_t startup_timeout_sec;
 	uint64_t workspace_mb;
 	struct limits limits; /* the same for the box, and all others */
@@ -58,6 +59,10 @@ struct policy_refusal {
 int policy_decide(const struct settings *c, const struct policy_request *request,
 	struct policy *ret, struct policy_refusal *refusal);
 void policy_refusal_fini(struct policy_refusal *refusal);
+
+/* The rule that a longer time falls under, and what was decided upon does not; NULL: none. */
+const char *policy_rule_of_longer(
+	const struct settings *c, const struct policy *p, uint64_t timeout_ms);
 
 /* Whether runs can have this runtime here. */
 bool policy_has_runtime(const char *name);

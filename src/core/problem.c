@@ -31,6 +31,7 @@ static const struct code {
 	{ "image_pull_failed", 422 },
 	{ "unauthorized", 401 },
 	{ "forbidden", 403 },
+	{ "approval_required", 403 },
 	{ "not_found", 404 },
 	{ "run_not_found", 404 },
 	{ "session_not_found", 404 },

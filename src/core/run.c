@@ -67,7 +67,6 @@ int run_decide(struct run *run, struct problem *problem)
 {
 	int r = request_decide(&run->request, run->service->settings, &run->policy, problem);
 
-	run->policy_ms = run->policy.limits.timeout_ms;
 	if (r == 0 && run->lives_ms)
 		run->policy.limits.timeout_ms = run->lives_ms;
 	return r;
@@ -295,9 +294,14 @@ static void begin_approved(struct run *run)
 	}
 }
 
+bool run_awaits_approval(const struct run *run)
+{
+	return run->row.approval && streq(run->row.approval, "required") && !run->has_result;
+}
+
 int run_approve(struct run *run, bool approved, const char *by)
 {
-	if (!run->row.approval || !streq(run->row.approval, "required") || run->has_result)
+	if (!run_awaits_approval(run))
 		return -ENOENT;
 	queue_remove(&run->service->queue, &run->waiting);
 	run_set_text(&run->row.approval, approved ? "approved" : "denied");

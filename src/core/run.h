@@ -88,7 +88,6 @@ struct run {
 	struct collector *capture;
 	struct kernel *kernel; /* who talks to it and has its output; NULL: an ordinary run */
 	uint64_t lives_ms;     /* as long as this, whatever the policy says of one execution */
-	uint64_t policy_ms;    /* which is this */
 	bool was_late;         /* it was ended by us, since an execution in it took too long */
 	bool lists;            /* names its files when it is over */
 	struct lister *lister;
@@ -166,6 +165,7 @@ bool run_cancel(struct run *run);
 void run_wait(struct run *run, struct run_waiter *w);
 void run_unwait(struct run *run, struct run_waiter *w);
 
+bool run_awaits_approval(const struct run *run);
 /* Let one go that waits for an approval, or refuse it. -ENOENT: it does not wait. */
 int run_approve(struct run *run, bool approved, const char *by);
 

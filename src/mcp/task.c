@@ -47,6 +47,13 @@ static void task_free(struct task *t)
 
 /* --- while it goes --- */
 
+static const char *stage_of(const struct run *run)
+{
+	if (run_awaits_approval(run))
+		return TASK_AWAITS_APPROVAL;
+	return run->row.phase ? run->row.phase : "running";
+}
+
 static void on_timer(uv_timer_t *timer)
 {
 	struct task *t = timer->data;
@@ -55,9 +62,8 @@ static void on_timer(uv_timer_t *timer)
 	double limit = (double)run->policy.limits.timeout_ms / 1000;
 	char text[120];
 
-	(void)snprintf(text, sizeof(text), "%s for %.0f s, %llu bytes of output",
-		run->row.phase ? run->row.phase : "running", elapsed,
-		(unsigned long long)(run->stream ? stream_log_bytes(run->stream) : 0));
+	(void)snprintf(text, sizeof(text), "%s for %.0f s, %llu bytes of output", stage_of(run),
+		elapsed, (unsigned long long)(run->stream ? stream_log_bytes(run->stream) : 0));
 	call_progress(t->call, elapsed, limit, text);
 }
 

@@ -16,6 +16,9 @@ struct session;
 #define TASK_FIRST_WORD_MS 500u /* until progress is told for the first time */
 #define TASK_WORD_MS       1000u
 
+/* Of what an admin has to look at first. */
+#define TASK_AWAITS_APPROVAL "waiting for an admin's approval"
+
 struct task {
 	struct call *call; /* NULL once it was answered */
 	json_t *body;      /* of POST /runs */

@@ -49,6 +49,19 @@ static void job_free(struct kernel_job *j)
 
 /* --- while it goes --- */
 
+static const char *stage_of(struct kernel_job *j)
+{
+	static const char *const words[] = {
+		[KERNEL_AWAITS_TURN] = "waiting for its turn",
+		[KERNEL_AWAITS_APPROVAL] = TASK_AWAITS_APPROVAL,
+		[KERNEL_STARTS] = "starting",
+		[KERNEL_RUNS] = "running",
+	};
+	const struct session *session = session_find(call_service(j->call), j->session_id, NULL);
+
+	return words[session ? kernel_stage(session, j) : KERNEL_RUNS];
+}
+
 static void on_timer(uv_timer_t *timer)
 {
 	struct kernel_job *j = timer->data;
@@ -57,7 +70,7 @@ static void on_timer(uv_timer_t *timer)
 
 	if (!j->call)
 		return;
-	(void)snprintf(text, sizeof(text), "running for %.0f s", elapsed);
+	(void)snprintf(text, sizeof(text), "%s for %.0f s", stage_of(j), elapsed);
 	call_progress(j->call, elapsed, (double)j->timeout_ms / 1000, text);
 }
 
