@@ -56,7 +56,7 @@ static const char *reason_of(const struct kernel *k, const struct run *run)
 static void on_over(struct run_waiter *w, struct run *run)
 {
 	struct kernel *k = (struct kernel *)((char *)w - offsetof(struct kernel, waiter));
-	struct kernel_result result = { .outcome = KERNEL_DIED };
+	struct kernel_result result = { .outcome = KERNEL_DIED, .exit_code = STORE_NULL };
 	char reason[sizeof(k->fresh_reason)];
 	bool restarts = k->restarts;
 
@@ -65,6 +65,8 @@ static void on_over(struct run_waiter *w, struct run *run)
 	result.message = k->talked_nonsense
 				 ? "the interpreter said what makes no sense, and was ended"
 				 : run->row.message;
+	if (!restarts && !k->talked_nonsense)
+		result.exit_code = run->row.exit_code;
 	/* Also what never got to an interpreter: it would not fare better with the next. */
 	if (k->first && (k->is_executing || (!k->was_ready && !restarts)))
 		kernel_finish_execution(k, &result);

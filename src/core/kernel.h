@@ -26,6 +26,7 @@
 #include "base/uuid.h"
 #include "core/excerpt.h"
 #include "core/kernel_wire.h"
+#include "store/record.h"
 
 struct problem;
 struct service;
@@ -71,6 +72,7 @@ struct kernel_result {
 	bool was_late;           /* its time was over: it was interrupted, or died of it */
 	const char *reason_code; /* of the run, if it died; else NULL */
 	const char *message;     /* likewise, a sentence; may be NULL */
+	int64_t exit_code;       /* likewise, if it exited by itself; else STORE_NULL */
 	struct kernel_reply reply;
 	struct excerpt out, err; /* also what threads printed since the last execution */
 	uint64_t wall_ns;        /* since it was begun; 0 when it was not */

@@ -154,7 +154,8 @@ void kernel_cancel(struct session *session, void *ctx)
 			cancel_first(k);
 			return;
 		}
-		struct kernel_result result = { .outcome = KERNEL_INTERRUPTED };
+		struct kernel_result result = { .outcome = KERNEL_INTERRUPTED,
+			.exit_code = STORE_NULL };
 		*at = e->next;
 		k->n--;
 		kernel_tell(k, e, &result, &problem);

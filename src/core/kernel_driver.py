@@ -14,6 +14,7 @@ def _main():
     import ast
     import builtins
     import fcntl
+    import io
     import linecache
     import os
     import re
@@ -23,12 +24,15 @@ def _main():
     import traceback
     import types
     import warnings
+    from importlib.machinery import PathFinder
 
     NAMES_MAX, PATHS_MAX, DEPTH_MAX, SECONDS_MAX = 2000, 256 << 10, 16, 0.02
     PATH_MAX, NAME_MAX = 4000, 1000
     INCOMING = re.compile(r"\.incoming-[0-9a-f]{16}")
     RESULT_MAX, TRACEBACK_MAX = 256 << 10, 1 << 20  # then its beginning and its end
-    IMAGES_MAX, IMAGES_BYTES = 8, 4 << 20
+    IMAGES_MAX, IMAGES_BYTES = 8, 4 << 20  # of one execution
+    WHYS_MAX, WHY_MAX = 8, 200
+    CO_COROUTINE = 0x80  # as inspect has it
     CELLS_MAX = 200  # whose lines a traceback can show
 
     try:
@@ -134,13 +138,44 @@ def _main():
     sys.modules["__main__"] = module
     space = module.__dict__
 
+    def ends_with_semicolon(code, last):
+        """Behind the last expression there are parentheses and comments, but no texts."""
+        first, *others = code.encode().splitlines()[last.end_lineno - 1:]
+        lines = [first[last.end_col_offset:], *others]
+        return any(b";" in line.partition(b"#")[0] for line in lines)
+
     def compile_cell(code, name):
         """What to execute, and the last expression, whose value is shown."""
         tree = ast.parse(code, name)
-        last = None
-        if tree.body and isinstance(tree.body[-1], ast.Expr) and not code.rstrip().endswith(";"):
-            last = compile(ast.Expression(tree.body.pop().value), name, "eval")
-        return compile(tree, name, "exec"), last
+        last, flags = None, ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        if (tree.body and isinstance(tree.body[-1], ast.Expr)
+                and not ends_with_semicolon(code, tree.body[-1])):
+            last = compile(ast.Expression(tree.body.pop().value), name, "eval", flags)
+        return compile(tree, name, "exec", flags), last
+
+    class Waiting:
+        """The loop in which a cell awaits, from its first use on."""
+        loop = None
+
+    def wait_for(coroutine):
+        import asyncio
+        if Waiting.loop is None or Waiting.loop.is_closed():
+            Waiting.loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(Waiting.loop)
+        task = Waiting.loop.create_task(coroutine)
+        try:
+            return Waiting.loop.run_until_complete(task)
+        finally:
+            if not task.done():  # it was interrupted, and must not go on in the next cell
+                task.cancel()
+                try:
+                    Waiting.loop.run_until_complete(task)
+                except BaseException:
+                    pass
+
+    def run_code(code):
+        value = eval(code, space)
+        return wait_for(value) if code.co_flags & CO_COROUTINE else value
 
     def flush():
         for stream in (sys.stdout, sys.stderr):
@@ -171,56 +206,161 @@ def _main():
         trace = error.__traceback__
         if isinstance(error, SyntaxError) and error.filename == name:
             trace = None  # it is about the code, which did not begin
-        while trace and trace.tb_frame.f_code.co_filename == "<string>":
-            trace = trace.tb_next  # frames of ours
+        while trace and (trace.tb_frame.f_code.co_filename == "<string>" or
+                         str(trace.tb_frame.f_globals.get("__name__")).startswith("asyncio.")):
+            trace = trace.tb_next  # frames of ours, and of what awaits for us
         return "".join(traceback.format_exception(type(error), error, trace))
 
     def run_cell(code, name):
-        """(outcome, result or None, name of the error, traceback)"""
-        result = None
+        """(outcome, value, result or None, name of the error, traceback)"""
+        value = result = None
         try:
             Clock.is_busy = True
             body, last = compile_cell(code, name)
-            exec(body, space)
+            run_code(body)
             if last:
-                value = eval(last, space)
+                value = run_code(last)
                 if value is not None:
                     space["_"] = value
                     result = repr(value)
             flush()
             Clock.is_busy = False
-            return "ok", result, "", ""
+            return "ok", value, result, "", ""
         except KeyboardInterrupt as error:
             Clock.is_busy = False
-            return "interrupted", None, "KeyboardInterrupt", show(error, name)
+            return "interrupted", None, None, "KeyboardInterrupt", show(error, name)
         except BaseException as error:  # SystemExit too: the interpreter stays
             Clock.is_busy = False
             try:
                 text = show(error, name)
             except BaseException:
                 text = "%s, which can not be shown\n" % type(error).__name__
-            return "error", None, type(error).__name__, text
+            return "error", None, None, type(error).__name__, text
         finally:
             Clock.is_busy = False
 
-    def send_images():
-        plt = sys.modules.get("matplotlib.pyplot")
-        if not plt:
-            return ""
+    class Pictures:
+        """What is shown with the execution under way, and why something is not."""
+        kept, n_bytes = [], 0
+        whys, n_cut = {}, 0
+
+    def leave_out(why, is_cut=False):
+        if why not in Pictures.whys and len(Pictures.whys) >= WHYS_MAX:
+            why = "other reasons"
+        Pictures.whys[why] = Pictures.whys.get(why, 0) + 1
+        Pictures.n_cut += is_cut
+
+    def has_room():
+        if len(Pictures.kept) < IMAGES_MAX:
+            return True
+        leave_out("an execution has at most %d" % IMAGES_MAX, True)
+        return False
+
+    def keep(data):
+        if Pictures.n_bytes + len(data) > IMAGES_BYTES:
+            leave_out("it has %d bytes, and those of an execution have at most %d together"
+                      % (len(data), IMAGES_BYTES), True)
+        else:
+            Pictures.kept.append(data)
+            Pictures.n_bytes += len(data)
+
+    def explain(error):
         try:
-            import io
-            left = IMAGES_BYTES
-            for number in plt.get_fignums()[:IMAGES_MAX]:
-                file = io.BytesIO()
-                plt.figure(number).savefig(file, format="png", bbox_inches="tight")
-                left -= len(file.getvalue())
-                if left < 0:
-                    return "figures are too large to be shown"
-                send(b"I", file.getvalue())
-            plt.close("all")
+            line = (str(error).strip().splitlines() or [""])[0]
+        except Exception:
+            line = "it can not be shown"
+        return ("%s: %s" % (type(error).__name__, line))[:WHY_MAX]
+
+    def draw(figure):
+        if not has_room():
+            return
+        file = io.BytesIO()
+        try:
+            figure.savefig(file, format="png", bbox_inches="tight")
         except Exception as error:
-            return "a figure can not be shown: %s" % type(error).__name__
-        return ""
+            leave_out(explain(error))
+        else:
+            keep(file.getvalue())
+
+    def draw_open():
+        """Figures of pyplot are closed, whatever becomes of them; returns them."""
+        plt = sys.modules.get("matplotlib.pyplot")
+        figures = [plt.figure(n) for n in plt.get_fignums()] if plt else []
+        todo = list(figures)
+        try:
+            while todo:
+                draw(todo[0])
+                plt.close(todo.pop(0))
+        finally:
+            for figure in todo:  # interrupted
+                leave_out("it was not drawn to the end")
+                plt.close(figure)
+        return figures
+
+    def show_figures(*_args, **_more):
+        """Instead of matplotlib.pyplot.show, which has no window to show them in."""
+        if os.getpid() == me:
+            draw_open()
+
+    class Watch:
+        """Pyplot is imported by the user, some time."""
+
+        @classmethod
+        def find_spec(cls, name, path=None, target=None):
+            if name != "matplotlib.pyplot":
+                return None
+            spec = PathFinder.find_spec(name, path, target)
+            if spec and spec.loader:
+                fill = spec.loader.exec_module
+
+                def exec_module(it):
+                    fill(it)
+                    it.show = show_figures
+                spec.loader.exec_module = exec_module
+            return spec
+
+    sys.meta_path.insert(0, Watch)
+
+    def draw_value(value, drawn):
+        """The last expression, if it is a picture."""
+        figures = sys.modules.get("matplotlib.figure")
+        if figures and isinstance(value, figures.Figure):
+            if not any(value is figure for figure in drawn):
+                draw(value)
+            return
+        for name, start in ("_repr_png_", b"\x89PNG\r\n\x1a\n"), ("_repr_jpeg_", b"\xff\xd8\xff"):
+            method = getattr(type(value), name, None)
+            data = method(value) if callable(method) else None
+            data = data[0] if isinstance(data, tuple) and data else data
+            if data is None:
+                continue
+            if not isinstance(data, bytes) or not data.startswith(start):
+                leave_out("%s did not return one" % name)
+            elif has_room():
+                keep(data)
+            return
+
+    def draw_rest(value):
+        """False when it was interrupted: to draw is to execute what is the user's."""
+        try:
+            Clock.is_busy = True
+            draw_value(value, draw_open())
+        except KeyboardInterrupt:
+            return False
+        except BaseException as error:
+            leave_out(explain(error))
+        finally:
+            Clock.is_busy = False
+        return True
+
+    def send_pictures():
+        """Returns why some are not there, and how many are too many or too large."""
+        kept, whys, n_cut = Pictures.kept, Pictures.whys, Pictures.n_cut
+        Pictures.kept, Pictures.n_bytes, Pictures.whys, Pictures.n_cut = [], 0, {}, 0
+        for data in kept:
+            send(b"I", data)
+        return "; ".join("%d image%s not shown: %s" % (n, " is" if n == 1 else "s are", why)
+                         for why, n in whys.items()), n_cut
 
     def execute(number, env, code):
         name = "<cell %d>" % number
@@ -230,7 +370,9 @@ def _main():
         saved = {key: os.environ.get(key) for key in env}
         os.environ.update(env)
         try:
-            outcome, result, error, trace = run_cell(code, name)
+            outcome, value, result, error, trace = run_cell(code, name)
+            if os.getpid() == me and not draw_rest(value) and outcome == "ok":
+                outcome, error = "interrupted", "KeyboardInterrupt"
         except KeyboardInterrupt as again:  # the second, while the first was being told
             Clock.is_busy = False
             outcome, result, error, trace = "interrupted", None, "KeyboardInterrupt", str(again)
@@ -242,12 +384,13 @@ def _main():
             else:
                 os.environ[key] = value
         flush()
-        note = send_images()
+        note, n_cut = send_pictures()
         os.chdir(top)
         parts = [field(b"o", outcome), field(b"n", str(number))]
         parts += [field(b"r", result)] if result is not None else []
         parts += [field(b"e", error[:NAME_MAX]), field(b"t", trace, TRACEBACK_MAX)] if error else []
         parts += [field(b"w", note)] if note else []
+        parts += [field(b"i", str(n_cut))] if n_cut else []
         listing = inventory(before)
         parts.append(pack(b"L", listing))
         send(b"D", b"".join(parts))

@@ -90,6 +90,7 @@ TEST(one_that_dies_says_of_what_and_the_next_is_fresh)
 	SAMPLE_UNTIL(&m, h.n);
 	CHECK_EQ(h.outcome, KERNEL_DIED);
 	CHECK_STR(h.reason, "nonzero_exit");
+	CHECK_EQ(h.exit_code, 3);
 	CHECK_STR(h.out, "last words\n");
 	start(&m, 1);
 	SAMPLE_UNTIL(&m, next.n);

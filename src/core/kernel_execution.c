@@ -138,7 +138,10 @@ void kernel_finish_execution(struct kernel *k, struct kernel_result *result)
 
 void kernel_on_done(struct kernel *k)
 {
-	struct kernel_result result = { .outcome = k->reader.reply.outcome };
+	struct kernel_result result = {
+		.outcome = k->reader.reply.outcome,
+		.exit_code = STORE_NULL,
+	};
 
 	if (!k->is_executing || k->reader.reply.number != k->number) {
 		kernel_on_nonsense(k);

@@ -12,6 +12,9 @@ struct heard {
 	enum kernel_outcome outcome;
 	char out[64], err[64], result[64], error[64], traceback[512], reason[64], fresh_reason[64];
 	uint64_t n_out, wall_ns;
+	int64_t exit_code;
+	char warning[512];
+	uint64_t n_images, n_images_cut;
 	enum kernel_fresh fresh;
 	uint32_t count;
 	bool was_late, has_other_limits;
@@ -42,6 +45,10 @@ static inline void on_executed(void *ctx, struct kernel_result *r, struct proble
 	NOTE(h->result, r->reply.result);
 	NOTE(h->error, r->reply.error);
 	NOTE(h->traceback, r->reply.traceback);
+	NOTE(h->warning, r->reply.warning);
+	h->n_images = r->reply.n_images;
+	h->n_images_cut = r->reply.n_images_cut;
+	h->exit_code = r->exit_code;
 	(void)snprintf(h->reason, sizeof(h->reason), "%s", r->reason_code ? r->reason_code : "");
 	(void)snprintf(h->fresh_reason, sizeof(h->fresh_reason), "%s", r->fresh_reason);
 	h->fresh = r->fresh;

@@ -124,6 +124,79 @@ TEST(no_frame_of_ours_is_told_of_an_interrupt)
 	finish(&m, 0);
 }
 
+#define PICTURE                                                                                    \
+	"class P:\n"                                                                               \
+	"    def __init__(self, size): self.size = size\n"                                         \
+	"    def _repr_png_(self): return b'\\x89PNG\\r\\n\\x1a\\n' + bytes(self.size)\n"
+
+TEST(a_value_that_is_a_picture_is_shown_as_one)
+{
+	SAMPLE(m);
+	struct heard h;
+	struct session *session = begin(&m, &h);
+
+	run(&m, session, PICTURE "P(9)", &h);
+	CHECK_EQ(h.n_images, 1);
+	CHECK_STR(h.warning, "");
+	run(&m, session, "P(9);", &h);
+	CHECK_EQ(h.n_images, 0);
+	run(&m, session, "P(5 << 20)", &h);
+	CHECK_EQ(h.outcome, KERNEL_OK);
+	CHECK_EQ(h.n_images, 0);
+	CHECK_EQ(h.n_images_cut, 1);
+	CHECK(strstr(h.warning, "1 image is not shown: it has 5242888 bytes"));
+	run(&m, session, "P._repr_png_ = lambda self: 1 / 0\nP(1)", &h);
+	CHECK_EQ(h.outcome, KERNEL_OK);
+	CHECK_EQ(h.n_images_cut, 0);
+	CHECK_STR(h.warning, "1 image is not shown: ZeroDivisionError: division by zero");
+	finish(&m, 0);
+}
+
+TEST(only_a_semicolon_behind_it_hides_the_last_expression)
+{
+	static const char *const shown[] = { "5  # five;", "5 # ;\n# ;", "(5 # ;\n)", "1; 5",
+		"5\n\n", "'\xc3\xa4;' and 5" };
+	static const char *const hidden[] = { "5;", "5 ; # five", "(5) ;\n\n", "'\xc3\xa4', 5;" };
+	SAMPLE(m);
+	struct heard h;
+	struct session *session = begin(&m, &h);
+
+	for (size_t i = 0; i < ARRAY_SIZE(shown); i++) {
+		run(&m, session, shown[i], &h);
+		CHECK_STR(h.result, "5");
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(hidden); i++) {
+		run(&m, session, hidden[i], &h);
+		CHECK_STR(h.result, "");
+	}
+	finish(&m, 0);
+}
+
+TEST(a_cell_can_await)
+{
+	SAMPLE(m);
+	struct heard h;
+	struct session *session = begin(&m, &h);
+
+	run(&m, session,
+		"import asyncio\nasync def f(x):\n    await asyncio.sleep(0)\n    return x / x\n"
+		"y = await f(2)\nawait f(3)",
+		&h);
+	CHECK_EQ(h.outcome, KERNEL_OK);
+	CHECK_STR(h.result, "1.0");
+	run(&m, session, "await f(0)", &h);
+	CHECK_STR(h.error, "ZeroDivisionError");
+	CHECK(strstr(h.traceback, "return x / x") && !strstr(h.traceback, "run_until_complete"));
+	ask_ms(session, "await asyncio.sleep(100)", 100, &h);
+	SAMPLE_UNTIL(&m, h.n);
+	CHECK_EQ(h.outcome, KERNEL_INTERRUPTED);
+	run(&m, session, "asyncio.run(f(1)) + await f(1)", &h); /* one loop within another */
+	CHECK_STR(h.error, "RuntimeError");
+	run(&m, session, "asyncio.run(f(1)) + y", &h);
+	CHECK_STR(h.result, "2.0");
+	finish(&m, 0);
+}
+
 TEST(an_interrupt_of_its_own_is_an_error_like_others)
 {
 	SAMPLE(m);
@@ -312,6 +385,8 @@ TESTS(UNIT(variables_persist_and_the_last_expression_is_shown),
 	UNIT(errors_are_told_whole_and_state_stays),
 	UNIT(a_flood_is_cut_and_what_comes_late_is_told_next), UNIT(an_interrupt_keeps_state),
 	UNIT(no_frame_of_ours_is_told_of_an_interrupt),
+	UNIT(a_value_that_is_a_picture_is_shown_as_one),
+	UNIT(only_a_semicolon_behind_it_hides_the_last_expression), UNIT(a_cell_can_await),
 	UNIT(an_interrupt_of_its_own_is_an_error_like_others),
 	UNIT(a_time_that_needs_an_approval_is_not_had_without),
 	UNIT(an_idle_one_holds_no_place_and_lives_as_long_as_its_session),

@@ -68,6 +68,11 @@ static int take_uncut_size(struct kernel_reply *r, const uint8_t *data, size_t s
 	return parse_number(data, size, INT64_MAX, &r->uncut_size);
 }
 
+static int take_images_cut(struct kernel_reply *r, const uint8_t *data, size_t size)
+{
+	return parse_number(data, size, INT64_MAX, &r->n_images_cut);
+}
+
 static int take_text(struct kernel_text *text, const uint8_t *data, size_t size)
 {
 	size_t tail = 0;
@@ -125,6 +130,7 @@ static const struct {
 	{ 't', take_traceback },
 	{ 'w', take_warning },
 	{ 'c', take_uncut_size },
+	{ 'i', take_images_cut },
 	{ 'L', take_listing },
 };
 
@@ -171,18 +177,36 @@ static int take_ready(struct kernel_reader *r)
 }
 
 /* What is shown as a PNG begins as one. */
+static const struct {
+	const char *mime;
+	const char *start;
+} forms[] = {
+	{ "image/png", "\x89PNG\r\n\x1a\n" },
+	{ "image/jpeg", "\xff\xd8\xff" },
+};
+
+static const char *mime_of(const uint8_t *data, size_t size)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
+		size_t n = strlen(forms[i].start);
+
+		if (size >= n && memcmp(data, forms[i].start, n) == 0)
+			return forms[i].mime;
+	}
+	return NULL;
+}
+
 static int take_image(struct kernel_reader *r)
 {
-	static const uint8_t png[] = { 0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n' };
 	struct kernel_reply *reply = &r->reply;
 	size_t total = r->size;
 
 	for (size_t i = 0; i < reply->n_images; i++)
 		total += reply->images[i].size;
-	if (reply->n_images == KERNEL_IMAGES_MAX || r->size < sizeof(png) ||
-		total > KERNEL_IMAGE_MAX || memcmp(r->body, png, sizeof(png)) != 0)
+	const char *mime = mime_of(r->body, r->size);
+	if (reply->n_images == KERNEL_IMAGES_MAX || total > KERNEL_IMAGE_MAX || !mime)
 		return -EBADMSG;
-	reply->images[reply->n_images++] = (struct kernel_image){ r->body, r->size };
+	reply->images[reply->n_images++] = (struct kernel_image){ mime, r->body, r->size };
 	r->body = NULL;
 	r->room = 0;
 	return KERNEL_WORD_NONE;

@@ -2,11 +2,12 @@
  * trusted: it comes from a box in which a user's code runs. Frames: u8 kind, u32 size, payload.
  *
  *	R  it is ready; the version of Python
- *	I  an image, a PNG
+ *	I  an image, a PNG or a JPEG
  *	D  a piece of code was executed: fields of u8 kind, u32 size and bytes
  *		o  "ok", "error" or "interrupted"     n  which piece it was
  *		r  the last expression's text         e  the error's name
- *		t  the traceback                      w  something that went wrong beside it
+ *		t  the traceback                      w  which images are not shown, and why
+ *		i  how many of these for their number or size
  *		c  how many bytes the last expression's text or the traceback had, if it was cut
  *		L  what is in the workspace now, as inventory.h has it
  *
@@ -41,6 +42,7 @@ struct kernel_text {
 };
 
 struct kernel_image {
+	const char *mime;
 	uint8_t *data;
 	size_t size;
 };
@@ -50,7 +52,8 @@ struct kernel_reply {
 	enum kernel_outcome outcome;
 	uint32_t number;
 	struct kernel_text result, error, traceback, warning;
-	uint64_t uncut_size; /* of the result or the traceback, of which a part is here; else 0 */
+	uint64_t uncut_size;   /* of the result or the traceback, of which a part is here; else 0 */
+	uint64_t n_images_cut; /* that were too many or too large */
 	struct kernel_image images[KERNEL_IMAGES_MAX];
 	size_t n_images;
 	struct inventory listing;

@@ -55,6 +55,7 @@ TEST(a_reply_is_read_in_pieces_of_any_size)
 		add_text(&done, 'r', "h\xc3\xa4");
 		add_text(&done, 't', "Traceback");
 		add_text(&done, 'c', "9000000000");
+		add_text(&done, 'i', "3");
 		add(&done, 'L', "E\1\0\0\0\0", 6);
 		add(&frames, 'D', (const char *)done.data, done.size);
 		CHECK_EQ(feed(&r, &frames, step), KERNEL_WORD_DONE);
@@ -66,6 +67,8 @@ TEST(a_reply_is_read_in_pieces_of_any_size)
 		CHECK(r.reply.error.data == NULL);
 		CHECK_EQ(r.reply.n_images, 1);
 		CHECK_EQ(r.reply.images[0].size, sizeof(png));
+		CHECK_STR(r.reply.images[0].mime, "image/png");
+		CHECK_EQ(r.reply.n_images_cut, 3);
 		CHECK(r.reply.has_listing && r.reply.listing.is_cut);
 	}
 }
@@ -155,6 +158,12 @@ TEST(images_are_few_and_begin_as_such)
 	CHECK_EQ(feed(&r, &one, 7), -EBADMSG);
 	add_text(&other, 'I', "<svg onload=...>");
 	check_refused(&other);
+	kernel_reader_fini(&r);
+	put_fini(&other);
+	put_init(&other, 100);
+	add_text(&other, 'I', "\xff\xd8\xff...");
+	CHECK_EQ(feed(&r, &other, 7), KERNEL_WORD_NONE);
+	CHECK_STR(r.reply.images[0].mime, "image/jpeg");
 }
 
 TEST(images_are_limited_together)

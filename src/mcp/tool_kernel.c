@@ -133,16 +133,36 @@ static const char *reason_of(const struct kernel_result *r)
 	return r->reason_code ? r->reason_code : reasons[r->outcome];
 }
 
-/* What a model may do about how it ended; empty when there is nothing to say. */
-static void describe_end(const struct kernel_result *r, char *text, size_t size)
+/* How much of what its interpreter says is left out is told. */
+#define WARNING_MAX 2000
+
+static void describe_death(const struct kernel_result *r, bool is_closed, char *text, size_t size)
 {
 	bool has_more = r->message && !streq(r->message, reason_of(r));
+	int n = snprintf(text, size, "the interpreter ended (%s%s%s): all variables are lost, ",
+		reason_of(r), has_more ? ": " : "", has_more ? r->message : "");
 
+	if (n < 0 || (size_t)n >= size)
+		return;
+	if (is_closed)
+		(void)snprintf(text + n, size - (size_t)n,
+			"and so are the files, since the session was closed");
+	else if (r->has_other_limits)
+		(void)snprintf(text + n, size - (size_t)n,
+			"and the next call begins with a fresh one and its own limits (this one "
+			"had memory_mb %llu, cpu %.15g); files are kept",
+			(unsigned long long)r->limits.memory_mb,
+			(double)r->limits.cpu_milli / 1000);
+	else
+		(void)snprintf(text + n, size - (size_t)n,
+			"and the next call begins with a fresh one; files are kept");
+}
+
+/* What a model may do about how it ended; empty when there is nothing to say. */
+static void describe_end(const struct kernel_result *r, bool is_closed, char *text, size_t size)
+{
 	if (r->outcome == KERNEL_DIED)
-		(void)snprintf(text, size,
-			"the interpreter ended (%s%s%s): all variables are lost, and the next call "
-			"begins with a fresh one; files are kept",
-			reason_of(r), has_more ? ": " : "", has_more ? r->message : "");
+		describe_death(r, is_closed, text, size);
 	else if (r->outcome == KERNEL_INTERRUPTED)
 		(void)snprintf(text, size, "%s; variables are kept",
 			r->was_late ? "it took too long and was interrupted: do less, or ask for "
@@ -150,10 +170,10 @@ static void describe_end(const struct kernel_result *r, char *text, size_t size)
 				    : "it was interrupted");
 }
 
-/* Limits are those of a box, and the box was made before. */
+/* Limits are those of a box, and the box was made before. One that is gone keeps nothing. */
 static void describe_limits(const struct kernel_result *r, char *text, size_t size)
 {
-	if (r->has_other_limits)
+	if (r->has_other_limits && r->outcome != KERNEL_DIED)
 		(void)snprintf(text, size,
 			"the interpreter was begun with other limits, which it keeps: memory_mb "
 			"%llu, cpu %.15g; restart: true begins one with the limits of the call, "
@@ -162,18 +182,28 @@ static void describe_limits(const struct kernel_result *r, char *text, size_t si
 			(double)r->limits.cpu_milli / 1000);
 }
 
-static json_t *message_of(const struct kernel_result *r)
+/* Which images are not there. */
+static void describe_images(const struct kernel_result *r, char *text, size_t size)
 {
-	char end[512] = "";
-	char limits[256] = "";
-	char text[sizeof(end) + sizeof(limits)];
+	if (r->reply.warning.data)
+		(void)snprintf(text, size, "%.*s", WARNING_MAX, r->reply.warning.data);
+}
 
-	describe_end(r, end, sizeof(end));
-	describe_limits(r, limits, sizeof(limits));
-	if (!end[0] && !limits[0])
-		return json_null();
-	(void)snprintf(text, sizeof(text), "%s%s%s", end, end[0] && limits[0] ? "; " : "", limits);
-	return output_text(text, strlen(text));
+static json_t *message_of(const struct kernel_result *r, bool is_closed)
+{
+	char parts[3][WARNING_MAX + 1] = { "", "", "" };
+	char text[sizeof(parts) + 8] = "";
+	size_t n = 0;
+
+	describe_end(r, is_closed, parts[0], sizeof(parts[0]));
+	describe_limits(r, parts[1], sizeof(parts[1]));
+	describe_images(r, parts[2], sizeof(parts[2]));
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+		if (parts[i][0])
+			n += (size_t)snprintf(
+				text + n, sizeof(text) - n, "%s%s", n ? "; " : "", parts[i]);
+	}
+	return n ? output_text(text, n) : json_null();
 }
 
 /* Why variables of before are not there; null when they are. */
@@ -207,22 +237,27 @@ static json_t *result_of(const struct kernel_reply *reply, size_t max, bool *is_
 	return output_join(t->data, max / 2, t->data + t->size - max / 2, max / 2, total);
 }
 
-static json_t *outcome_of(const struct call *c, struct kernel_result *r)
+static json_t *exit_code_of(const struct kernel_result *r)
+{
+	if (r->outcome == KERNEL_DIED && r->exit_code != STORE_NULL)
+		return json_integer(r->exit_code);
+	return r->outcome <= KERNEL_ERROR ? json_integer(r->outcome == KERNEL_ERROR) : json_null();
+}
+
+static json_t *outcome_of(const struct call *c, struct kernel_result *r, bool is_closed)
 {
 	size_t max = (size_t)call_service(c)->settings->mcp_max_output_bytes;
-	bool is_cut = r->reply.uncut_size > 0;
+	bool is_cut = r->reply.uncut_size > 0 || r->reply.n_images_cut > 0;
 	json_t *o = json_object();
 
 	set(o, "run_id", json_string(r->run_id));
-	set(o, "exit_code",
-		r->outcome <= KERNEL_ERROR ? json_integer(r->outcome == KERNEL_ERROR)
-					   : json_null());
+	set(o, "exit_code", exit_code_of(r));
 	set(o, "stdout", text_of(&r->out, max, &is_cut));
 	set(o, "stderr", text_of(&r->err, max, &is_cut));
 	set(o, "result", result_of(&r->reply, max, &is_cut));
 	set(o, "truncated", json_boolean(is_cut));
 	set(o, "reason_code", json_string(reason_of(r)));
-	set(o, "message", message_of(r));
+	set(o, "message", message_of(r, is_closed));
 	set(o, "duration_ms", json_integer((json_int_t)(r->wall_ns + 500000) / 1000000));
 	set(o, "traceback", text_or_null(&r->reply.traceback));
 	set(o, "execution_count", json_integer(r->execution_count));
@@ -239,7 +274,7 @@ static void add_images(json_t *content, const struct kernel_reply *reply)
 		(void)base64_encode(image->data, image->size, text);
 		(void)json_array_append_new(
 			content, json_pack("{s:s,s:s,s:s}", "type", "image", "data", text,
-					 "mimeType", "image/png"));
+					 "mimeType", image->mime));
 	}
 }
 
@@ -249,7 +284,7 @@ static void finish(struct kernel_job *j, struct kernel_result *r)
 	const struct session *session = session_find(call_service(c), j->session_id, NULL);
 	bool is_good = r->outcome == KERNEL_OK;
 	bool has_files = session && r->reply.has_listing;
-	json_t *o = outcome_of(c, r);
+	json_t *o = outcome_of(c, r, !session || session->is_ending);
 
 	set(o, "session_id", json_string(session ? session_shown_id(session) : ""));
 	artifacts_set(c, session, is_good && has_files ? &r->reply.listing : NULL, o);

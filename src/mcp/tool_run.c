@@ -390,7 +390,7 @@ static void sandbox_run(struct call *c, const json_t *arguments)
 	"\"null when it did not exit by itself\"},"                                                \
 	"\"stdout\":{\"type\":\"string\"},\"stderr\":{\"type\":\"string\"},"                       \
 	"\"truncated\":{\"type\":\"boolean\",\"description\":"                                     \
-	"\"something of what was printed, the traceback or the result is missing\"},"              \
+	"\"something of what was printed, the traceback, the result or the images is missing\"},"  \
 	"\"reason_code\":{\"type\":[\"string\",\"null\"],\"description\":\"how it ended\"},"       \
 	"\"message\":{\"type\":[\"string\",\"null\"]},"                                            \
 	"\"duration_ms\":{\"type\":\"integer\"},\"session_id\":{\"type\":\"string\"}"

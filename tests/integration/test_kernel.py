@@ -2,6 +2,7 @@
 import base64
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -22,7 +23,9 @@ class Kernel:
         result = self.client.call("run_python", session_id=self.name, code=code, kernel=True,
                                   **more)
         assert "structuredContent" in result, result
-        assert result["isError"] == (result["structuredContent"]["exit_code"] != 0)
+        it = result["structuredContent"]
+        is_dead = "variables are lost" in (it["message"] or "")
+        assert result["isError"] == (it["exit_code"] != 0 or is_dead)
         return result
 
     def run(self, code, **more):
@@ -108,17 +111,80 @@ def test_time_that_is_over(kernel):
     assert fresh["result"] == "False" and fresh["fresh"] == "died: execution_timeout"
 
 
-@pytest.mark.parametrize("code, reason", [
-    ("import os; os._exit(3)", "nonzero_exit"), ("import os; os._exit(0)", "exit_code_0"),
-    ("import ctypes; ctypes.string_at(0)", "signaled"),
-    ("import os; os.kill(os.getpid(), 9)", "signaled"),
+@once
+def test_an_execution_has_the_time_it_asks_for(make_server):
+    kernel = Kernel(make_server(SANDBOX_DEFAULT_EXEC_TIMEOUT_SEC=2))
+    kernel.run("import time")
+    assert kernel.run("time.sleep(3)", limits={"seconds": 60})["exit_code"] == 0
+    assert kernel.run("time.sleep(60)")["reason_code"] == "execution_timeout"
+
+
+def begin_call(kernel, code):
+    """(message, thread) of a call that has begun when this returns."""
+    client = kernel.client
+    body = client.message("tools/call", {"name": "run_python", "arguments": {
+        "session_id": "k", "kernel": True, "code": "open('on', 'w')\n" + code}})
+    answers = []
+    worker = threading.Thread(target=lambda: answers.append(client.send(body)), daemon=True)
+    worker.start()
+    other = Client(kernel.client.server)
+    eventually(lambda: "on" in other.good(
+        "run_python", session_id="k", code="import os; print(os.listdir())")["stdout"], 20)
+    return body, worker, answers
+
+
+@once
+def test_a_canceled_call_that_takes_no_interrupt_is_ended(kernel):
+    kernel.run("x = 5")
+    body, _, _ = begin_call(kernel, "import time\nwhile True:\n    try: time.sleep(100)\n"
+                            "    except KeyboardInterrupt: pass")
+    assert kernel.client.post("notifications/cancelled", {"requestId": body["id"]},
+                              notify=True).status_code == 202
+    it = kernel.run("'x' in globals()", limits={"seconds": 30})
+    assert it["result"] == "False" and it["fresh"] == "died: canceled_by_user"
+
+
+@once
+def test_a_session_that_is_closed_meanwhile_keeps_no_files(kernel):
+    _, worker, answers = begin_call(kernel, "while True: pass")
+    Client(kernel.client.server).good("close_session", session_id="k")
+    worker.join(30)
+    assert "the session was closed" in answers[0].text and "files are kept" not in answers[0].text
+
+
+@once
+def test_what_waits_for_an_approval_says_so(make_server):
+    server = make_server(SANDBOX_APPROVAL_REQUIRED="timeout_sec>30,memory_mb>512")
+    kernel = Kernel(server)
+    assert kernel.run("1", limits={"seconds": 10, "memory_mb": 256})["result"] == "1"
+    refused = kernel.client.call("run_python", session_id="k", code="1", kernel=True)
+    assert refused["isError"] and "approval_required" in refused["content"][0]["text"]
+    for more in ({"kernel": True, "restart": True}, {}):
+        waits = kernel.client.message("tools/call", {
+            "name": "run_python", "_meta": {"progressToken": "p"},
+            "arguments": {"session_id": "k", "code": "print(7)", **more}})
+        answers = []
+        worker = threading.Thread(
+            target=lambda it=waits, to=answers: to.append(kernel.client.send(it)), daemon=True)
+        worker.start()
+        (held,) = eventually(lambda: server.get("/admin/approvals").json()["items"], 20)
+        time.sleep(1.2)  # progress is told each second
+        assert server.post(f"/admin/runs/{held['id']}/approve").status_code == 200
+        worker.join(30)
+        assert "waiting for an admin's approval for" in answers[0].text
+
+
+@pytest.mark.parametrize("code, reason, exit_code", [
+    ("import os; os._exit(3)", "nonzero_exit", 3), ("import os; os._exit(0)", "exit_code_0", 0),
+    ("import ctypes; ctypes.string_at(0)", "signaled", None),
+    ("import os; os.kill(os.getpid(), 9)", "signaled", None),
     ("import os\nfor fd in range(3, 200):\n    try: os.write(fd, b'nonsense')\n"
-     "    except OSError: pass\nimport time; time.sleep(60)", "protocol_error")])
-def test_what_kills_it_is_said(kernel, code, reason):
+     "    except OSError: pass\nimport time; time.sleep(60)", "protocol_error", None)])
+def test_what_kills_it_is_said(kernel, code, reason, exit_code):
     kernel.run("x = 1")
     dead = kernel.run("print('last words', flush=True)\n" + code)
     assert dead["reason_code"] == reason and "lost" in dead["message"]
-    assert dead["exit_code"] is None and dead["stdout"] == "last words\n"
+    assert dead["exit_code"] == exit_code and dead["stdout"] == "last words\n"
     fresh = kernel.run("'x' in globals()")
     assert fresh["result"] == "False" and fresh["execution_count"] == 1
     assert fresh["fresh"] == "died: " + reason
@@ -158,6 +224,9 @@ def test_it_has_the_limits_of_the_call_that_begins_it(server, kernel):
     dead = kernel.run("b = bytearray(b'x') * (300 << 20)")
     if "memory" in limited(server, kernel):
         assert dead["reason_code"] == "oom_killed", dead
+        kernel.run("1", limits={"memory_mb": 128})
+        dead = kernel.run("b = bytearray(b'x') * (300 << 20)", limits={"memory_mb": 96})
+        assert "this one had memory_mb 128" in dead["message"] and "keeps" not in dead["message"]
 
 
 def test_a_fork_of_it_says_nothing(kernel):
@@ -167,15 +236,8 @@ def test_a_fork_of_it_says_nothing(kernel):
 
 def test_a_canceled_call_is_an_interrupt(kernel):
     kernel.run("x = 5")
-    client = kernel.client
-    body = client.message("tools/call", {"name": "run_python", "arguments": {
-        "session_id": "k", "kernel": True, "code": "open('on', 'w')\nwhile True: pass"}})
-    worker = threading.Thread(target=lambda: client.send(body), daemon=True)
-    worker.start()
-    other = Client(kernel.client.server)
-    eventually(lambda: "on" in other.good(
-        "run_python", session_id="k", code="import os; print(os.listdir())")["stdout"], 20)
-    assert client.post("notifications/cancelled", {"requestId": body["id"]},
+    body, _, _ = begin_call(kernel, "while True: pass")
+    assert kernel.client.post("notifications/cancelled", {"requestId": body["id"]},
                        notify=True).status_code == 202
     it = kernel.run("x")
     assert it["result"] == "5" and it["fresh"] is None
