@@ -166,6 +166,45 @@ static int make_request(const struct kernel *k, struct request *ret, struct prob
 	return request_parse(body, REQUEST_RUN, ret, p);
 }
 
+/* --- what a predecessor had --- */
+
+static void on_looked(void *ctx, int r, const void *rows, size_t n, uint64_t total)
+{
+	struct kernel *k = ctx;
+	struct session *session = k->session;
+
+	(void)rows;
+	(void)total;
+	k->service->n_pending--;
+	session->n_work--;
+	if (k->is_forgotten) {
+		free_kernel(k);
+	} else {
+		if (r == 0 && n > 0 && k->fresh == KERNEL_FIRST_USE)
+			k->fresh = KERNEL_AFTER_SERVER_RESTART;
+		k->restarts = false; /* there was none to end */
+		k->state = STATE_NONE;
+		kernel_advance(k);
+	}
+	session_check_ending(session);
+}
+
+/* Did the session have an interpreter before us? Its run is over, or about to be. */
+static void look_for_lost(struct kernel *k)
+{
+	struct query q = { .table = &run_table, .n_filters = 2, .limit = 1 };
+
+	q.filters[0] = (struct filter){ .column = "session_id", .op = FILTER_EQ };
+	q.filters[0].text = k->session->row.id;
+	q.filters[1] = (struct filter){ .column = "source", .op = FILTER_EQ };
+	q.filters[1].text = KERNEL_SOURCE;
+	k->session->is_inherited = false;
+	k->state = STATE_CREATING;
+	k->session->n_work++;
+	k->service->n_pending++;
+	store_list(k->service->store, &q, on_looked, k);
+}
+
 static void create_run(struct kernel *k)
 {
 	struct session *session = k->session;
@@ -215,6 +254,8 @@ void kernel_advance(struct kernel *k)
 		kernel_refuse_all_with(k, "shutting_down", "the server is about to end");
 		if (k->state == STATE_IDLE)
 			kernel_end_run(k);
+	} else if (k->first && k->state == STATE_NONE && k->session->is_inherited) {
+		look_for_lost(k);
 	} else if (k->first && k->state == STATE_NONE) {
 		create_run(k);
 	} else if (k->first && k->state == STATE_IDLE && !k->run->has_result) {

@@ -1,4 +1,5 @@
 /* Asking an interpreter to execute something, and not wanting it any more. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,8 +22,7 @@ static struct kernel *kernel_of(struct session *session)
 	k = session->kernel = xnew(struct kernel);
 	k->session = session;
 	k->service = session->service;
-	k->fresh = session->lost_kernel ? KERNEL_AFTER_SERVER_RESTART : KERNEL_FIRST_USE;
-	session->lost_kernel = false;
+	k->fresh = KERNEL_FIRST_USE;
 	return k;
 }
 
@@ -80,6 +80,7 @@ static struct execution *new_execution(const struct kernel_wish *w, kernel_cb *d
 	encode_env(e, w->env);
 	e->timeout_ms = w->timeout_ms;
 	e->limits = w->limits;
+	(void)snprintf(e->trace_id, sizeof(e->trace_id), "%s", w->trace_id ? w->trace_id : "");
 	e->done = done;
 	e->ctx = ctx;
 	return e;

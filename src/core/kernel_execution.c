@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "core/audit.h"
 #include "core/kernel_private.h"
 #include "core/policy.h"
 #include "core/problem.h"
@@ -89,6 +90,22 @@ static void note_event(struct kernel *k, const struct kernel_result *r)
 	(void)stream_event(k->run->stream, "execution", data);
 }
 
+/* Who had something executed, when, and how it ended; not what. */
+static void note_in_audit(struct kernel *k, const struct kernel_result *r)
+{
+	json_t *o = json_pack("{s:i, s:s, s:f, s:I, s:I}", "execution_count", (int)k->number,
+		"outcome", kernel_outcome_name(r->outcome), "wall_time_sec",
+		(double)r->wall_ns / 1e9, "stdout_bytes", (json_int_t)r->out.total, "stderr_bytes",
+		(json_int_t)r->err.total);
+
+	if (k->first->trace_id[0])
+		(void)json_object_set_new(o, "trace_id", json_string(k->first->trace_id));
+	if (k->run)
+		audit_run(k->service->audit, "sandbox.kernel.executed", &k->run->row, NULL, o);
+	else
+		json_decref(o);
+}
+
 /* Also who asked for more than the policy allows has what there is, if the box was made so. */
 static bool is_met(uint64_t wanted, uint64_t asked, uint64_t got)
 {
@@ -127,6 +144,7 @@ void kernel_finish_execution(struct kernel *k, struct kernel_result *result)
 		compare_limits(k, result);
 	}
 	note_event(k, result);
+	note_in_audit(k, result);
 	k->fresh = KERNEL_KEPT;
 	k->fresh_reason[0] = '\0';
 	k->is_late = k->is_interrupted = k->is_canceled = false;

@@ -23,6 +23,7 @@ struct execution {
 	size_t env_size;
 	uint64_t timeout_ms;
 	struct kernel_limits limits;
+	char trace_id[33];
 	kernel_cb *done;
 	void *ctx;
 };

@@ -71,8 +71,6 @@ void run_recover(struct service *s, const struct run_row *row)
 	if (row->session_id)
 		run->session = session_find(s, row->session_id, NULL);
 	run_list(run);
-	if (run->session && is_kernels(run))
-		run->session->lost_kernel = true;
 	(void)run_dir_keep(s, row->user_id, row->id); /* one died before it did that */
 	if (run_open_files(run, false) < 0 && begin_anew(run) < 0)
 		log_warn("run %s lost its files", run->row.id);

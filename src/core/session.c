@@ -326,6 +326,7 @@ void session_recover(struct service *s, const struct session_row *row)
 	session->service = s;
 	row_copy(&session_table, &session->row, row);
 	session->is_stored = true;
+	session->is_inherited = true;
 	session->kept_sec = row->expires_sec;
 	uuid_to_hex(row->id, session->workspace);
 	struct policy policy = { 0 };

@@ -42,7 +42,7 @@ struct session {
 	size_t n_work;         /* threads, calls and callbacks that come back to it */
 	struct ending *ending; /* whoever waits for the end of its runs */
 	struct kernel *kernel; /* its interpreter; NULL: none */
-	bool lost_kernel;      /* it had one when our predecessor ended */
+	bool is_inherited;     /* it is a predecessor's, and may have lost a kernel with it */
 	struct errand *errand; /* what is done to its files now, and then next */
 };
 

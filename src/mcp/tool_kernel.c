@@ -345,6 +345,7 @@ static void on_session(struct call *c, struct session *session)
 		.timeout_ms = j->timeout_ms,
 		.env = j->env,
 		.limits = j->limits,
+		.trace_id = c->trace_id,
 	};
 
 	if (!session) {

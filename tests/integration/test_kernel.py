@@ -1,5 +1,7 @@
 """Variables that persist: run_python with kernel, over MCP, in real boxes."""
 import base64
+import json
+import pathlib
 import subprocess
 import threading
 import time
@@ -279,15 +281,34 @@ def test_many_at_once_are_one_after_the_other(kernel):
 
 
 @once
-def test_a_server_that_comes_back_has_ended_it_and_says_so(make_server):
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_a_server_that_comes_back_has_ended_it_and_says_so(make_server, how):
     server = make_server()
     kernel = Kernel(server)
     run_id = kernel.run("x = 1")["run_id"]
-    server.kill()
+    kernel.client.good("run_python", session_id="other", code="1")
+    getattr(server, how)()
     server.restart()
+    assert Kernel(server, "other").run("1")["fresh"] == "first_use"
     kernel = Kernel(server)
     it = kernel.run("'x' in globals()")
     assert it["result"] == "False" and it["fresh"] == "server_restarted"
     api = server.client()
     assert eventually(lambda: api.get(f"{server.url}{BASE}/runs/{run_id}").json()["phase"] in (
         "killed", "failed"))
+
+
+@once
+def test_each_execution_is_in_the_audit_log_without_its_code(make_server):
+    server = make_server()
+    kernel = Kernel(server)
+    run_id = kernel.run("secret_name = 1\nprint('four')")["run_id"]
+    kernel.run("1 / 0")
+    text = (pathlib.Path(server.root) / "data/audit/audit.jsonl").read_text()
+    told = [json.loads(line) for line in text.splitlines()]
+    told = [line for line in told if line["event"] == "sandbox.kernel.executed"]
+    assert [(x["execution_count"], x["outcome"], x["stdout_bytes"]) for x in told] == [
+        (1, "ok", 5), (2, "error", 0)]
+    assert all(x["run_id"] == run_id and x["source"] == "kernel" and x["user_id"] and
+               x["policy_hash"] and x["wall_time_sec"] > 0 for x in told)
+    assert "secret_name" not in text and "four" not in text
