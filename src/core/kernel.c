@@ -259,7 +259,7 @@ void kernel_advance(struct kernel *k)
 	} else if (k->first && k->state == STATE_NONE) {
 		create_run(k);
 	} else if (k->first && k->state == STATE_IDLE && !k->run->has_result) {
-		kernel_begin(k);
+		kernel_check_quota(k);
 	}
 }
 

@@ -18,6 +18,7 @@ def _main():
     import linecache
     import os
     import re
+    import resource
     import signal
     import struct
     import time
@@ -362,6 +363,11 @@ def _main():
         return "; ".join("%d image%s not shown: %s" % (n, " is" if n == 1 else "s are", why)
                          for why, n in whys.items()), n_cut
 
+    def used():
+        """Microseconds of processor time, those of children included that have ended."""
+        both = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        return int(sum(it.ru_utime + it.ru_stime for it in both) * 1000000)
+
     def execute(number, env, code):
         name = "<cell %d>" % number
         linecache.cache[name] = (len(code), None, code.splitlines(True), name)
@@ -391,6 +397,7 @@ def _main():
         parts += [field(b"e", error[:NAME_MAX]), field(b"t", trace, TRACEBACK_MAX)] if error else []
         parts += [field(b"w", note)] if note else []
         parts += [field(b"i", str(n_cut))] if n_cut else []
+        parts.append(field(b"u", str(used())))
         listing = inventory(before)
         parts.append(pack(b"L", listing))
         send(b"D", b"".join(parts))

@@ -10,6 +10,7 @@
 #include "core/kernel_private.h"
 #include "core/policy.h"
 #include "core/problem.h"
+#include "core/quota.h"
 #include "core/run_private.h"
 #include "core/service.h"
 #include "core/session_private.h"
@@ -154,6 +155,24 @@ void kernel_finish_execution(struct kernel *k, struct kernel_result *result)
 	excerpt_fini(&result->err);
 }
 
+/* What it says of itself counts at once, within what it could have used; what it conceals, with
+ * its end. The row has how much that is, for a successor of ours. */
+static void count_cpu(struct kernel *k, uint64_t said_us)
+{
+	struct run *run = k->run;
+	uint64_t could_us =
+		(clock_monotonic_ns() - run->started_ns) / 1000 * k->run->policy.cpu_milli / 1000;
+	int64_t us = (int64_t)(said_us < could_us ? said_us : could_us);
+
+	if (!run->started_ns || run->has_result || us <= run->counted_cpu_us)
+		return;
+	struct store_batch *b = store_batch_new(k->service->store);
+	quota_count_cpu(b, run->row.user_id, us - run->counted_cpu_us);
+	run->counted_cpu_us = run->row.cpu_us = us;
+	store_batch_put(b, &run_table, &run->row);
+	store_commit(b, NULL, NULL);
+}
+
 void kernel_on_done(struct kernel *k)
 {
 	struct kernel_result result = {
@@ -170,6 +189,7 @@ void kernel_on_done(struct kernel *k)
 		result.outcome = KERNEL_ERROR;
 	result.reply = k->reader.reply;
 	k->reader.reply = (struct kernel_reply){ 0 };
+	count_cpu(k, result.reply.cpu_us);
 	if (k->state == STATE_BUSY) {
 		k->state = STATE_IDLE;
 		run_rest(k->run);
@@ -266,4 +286,34 @@ void kernel_begin(struct kernel *k)
 	run_wake(k->run);
 	start_timer(k, ms);
 	kernel_send(k, e);
+}
+
+/* The interpreter may have died meanwhile, or nobody wants anything of it any more. */
+static void on_quota(void *ctx, struct problem *problem)
+{
+	struct session *session = ctx;
+	struct kernel *k = session->kernel;
+
+	session->n_work--;
+	if (k && k->state == STATE_CHECKING) {
+		k->state = STATE_IDLE;
+		if (k->first && problem->status)
+			kernel_refuse_all(k, problem);
+		if (k->first && !k->drains && !k->run->has_result)
+			kernel_begin(k);
+		else
+			kernel_advance(k);
+	}
+	session_check_ending(session);
+}
+
+void kernel_check_quota(struct kernel *k)
+{
+	if (!k->service->settings->cpu_sec_per_day) {
+		kernel_begin(k);
+		return;
+	}
+	k->state = STATE_CHECKING;
+	k->session->n_work++;
+	quota_check_cpu(k->service, k->session->row.user_id, on_quota, k->session);
 }

@@ -11,6 +11,7 @@ enum kernel_state {
 	STATE_CREATING, /* its run is being accepted */
 	STATE_STARTING, /* ... executed */
 	STATE_IDLE,
+	STATE_CHECKING, /* may its user still use processor time? */
 	STATE_BUSY,
 	STATE_ENDING, /* we asked for it */
 };
@@ -85,6 +86,8 @@ void kernel_on_done(struct kernel *k);
 /* The first in the list is sent, or refused; or told of: `result` has how it ended, the rest is
  * known there. */
 void kernel_begin(struct kernel *k);
+/* ... if its user may still use processor time. */
+void kernel_check_quota(struct kernel *k);
 void kernel_finish_execution(struct kernel *k, struct kernel_result *result);
 /* Whoever asked hears of it, and it is freed; it is in the list no more. */
 void kernel_tell(struct kernel *k, struct execution *e, struct kernel_result *result,

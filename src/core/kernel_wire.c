@@ -68,6 +68,11 @@ static int take_uncut_size(struct kernel_reply *r, const uint8_t *data, size_t s
 	return parse_number(data, size, INT64_MAX, &r->uncut_size);
 }
 
+static int take_cpu(struct kernel_reply *r, const uint8_t *data, size_t size)
+{
+	return parse_number(data, size, INT64_MAX, &r->cpu_us);
+}
+
 static int take_images_cut(struct kernel_reply *r, const uint8_t *data, size_t size)
 {
 	return parse_number(data, size, INT64_MAX, &r->n_images_cut);
@@ -130,6 +135,7 @@ static const struct {
 	{ 't', take_traceback },
 	{ 'w', take_warning },
 	{ 'c', take_uncut_size },
+	{ 'u', take_cpu },
 	{ 'i', take_images_cut },
 	{ 'L', take_listing },
 };

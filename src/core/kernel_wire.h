@@ -7,6 +7,7 @@
  *		o  "ok", "error" or "interrupted"     n  which piece it was
  *		r  the last expression's text         e  the error's name
  *		t  the traceback                      w  which images are not shown, and why
+ *		u  microseconds of processor time that the interpreter has used until now
  *		i  how many of these for their number or size
  *		c  how many bytes the last expression's text or the traceback had, if it was cut
  *		L  what is in the workspace now, as inventory.h has it
@@ -53,6 +54,7 @@ struct kernel_reply {
 	uint32_t number;
 	struct kernel_text result, error, traceback, warning;
 	uint64_t uncut_size;   /* of the result or the traceback, of which a part is here; else 0 */
+	uint64_t cpu_us;       /* of the interpreter until now, as it says; 0: it does not */
 	uint64_t n_images_cut; /* that were too many or too large */
 	struct kernel_image images[KERNEL_IMAGES_MAX];
 	size_t n_images;

@@ -56,6 +56,7 @@ TEST(a_reply_is_read_in_pieces_of_any_size)
 		add_text(&done, 't', "Traceback");
 		add_text(&done, 'c', "9000000000");
 		add_text(&done, 'i', "3");
+		add_text(&done, 'u', "123456");
 		add(&done, 'L', "E\1\0\0\0\0", 6);
 		add(&frames, 'D', (const char *)done.data, done.size);
 		CHECK_EQ(feed(&r, &frames, step), KERNEL_WORD_DONE);
@@ -69,6 +70,7 @@ TEST(a_reply_is_read_in_pieces_of_any_size)
 		CHECK_EQ(r.reply.images[0].size, sizeof(png));
 		CHECK_STR(r.reply.images[0].mime, "image/png");
 		CHECK_EQ(r.reply.n_images_cut, 3);
+		CHECK_EQ(r.reply.cpu_us, 123456);
 		CHECK(r.reply.has_listing && r.reply.listing.is_cut);
 	}
 }

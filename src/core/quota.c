@@ -75,14 +75,22 @@ static bool keeps_files(const struct run *run)
 	return json_array_size(run->request.capture_patterns) > 0;
 }
 
-static int check_day(const struct run *run, const struct daily_row *row, struct problem *p)
+static int check_cpu(const struct settings *c, const struct daily_row *row, struct problem *p)
 {
-	const struct settings *c = run->service->settings;
 	uint64_t cpu_sec = (uint64_t)row->cpu_us / 1000000;
-	uint64_t artifact_mb = (uint64_t)row->artifact_bytes >> 20;
 
 	if (c->cpu_sec_per_day && cpu_sec >= c->cpu_sec_per_day)
 		return exceeded(p, "cpu_seconds_per_day", cpu_sec, c->cpu_sec_per_day);
+	return 0;
+}
+
+static int check_day(const struct run *run, const struct daily_row *row, struct problem *p)
+{
+	const struct settings *c = run->service->settings;
+	uint64_t artifact_mb = (uint64_t)row->artifact_bytes >> 20;
+
+	if (check_cpu(c, row, p) < 0)
+		return -1;
 	if (keeps_files(run) && c->artifact_mb_per_day && artifact_mb >= c->artifact_mb_per_day)
 		return exceeded(p, "artifact_mb_per_day", artifact_mb, c->artifact_mb_per_day);
 	return 0;
@@ -158,6 +166,38 @@ void quota_check(struct run *run, quota_cb *done, void *ctx)
 	struct daily_row key = { .user_id = run->row.user_id, .day = day };
 	run->service->n_pending++;
 	store_get(run->service->store, &daily_table, &key, on_day, k);
+}
+
+struct cpu_check {
+	struct service *service;
+	quota_cb *done;
+	void *ctx;
+};
+
+static void on_cpu_day(void *ctx, int r, const void *data)
+{
+	AUTO_FREE struct cpu_check *k = ctx;
+	struct problem p = { 0 };
+
+	k->service->n_pending--;
+	if (r == 0)
+		(void)check_cpu(k->service->settings, data, &p);
+	else if (r != -ENOENT)
+		(void)problem_set(&p, "store_unavailable", "quotas could not be looked up");
+	k->done(k->ctx, &p);
+	problem_fini(&p);
+}
+
+void quota_check_cpu(struct service *s, const char *user, quota_cb *done, void *ctx)
+{
+	struct cpu_check *k = xnew(struct cpu_check);
+	char day[DATE_DAY_SIZE + 1];
+
+	*k = (struct cpu_check){ .service = s, .done = done, .ctx = ctx };
+	date_format_day(clock_realtime_ns(), day);
+	struct daily_row key = { .user_id = (char *)user, .day = day };
+	s->n_pending++;
+	store_get(s->store, &daily_table, &key, on_cpu_day, k);
 }
 
 struct room {
@@ -243,6 +283,15 @@ void quota_count_end(struct store_batch *b, const struct run_row *row)
 	count(b, &usage_table, &usage, "artifact_bytes", row->artifact_bytes);
 	count(b, &daily_table, &daily, "cpu_us", row->cpu_us);
 	count(b, &daily_table, &daily, "artifact_bytes", row->artifact_bytes);
+}
+
+void quota_count_cpu(struct store_batch *b, const char *user, int64_t cpu_us)
+{
+	char day[DATE_DAY_SIZE + 1];
+	struct daily_row daily = { .user_id = (char *)user, .day = day };
+
+	date_format_day(clock_realtime_ns(), day);
+	count(b, &daily_table, &daily, "cpu_us", cpu_us);
 }
 
 void quota_count_removed(struct store_batch *b, const struct run_row *row)

@@ -299,6 +299,15 @@ def test_a_server_that_comes_back_has_ended_it_and_says_so(make_server, how):
 
 
 @once
+def test_the_processor_time_of_a_day_holds_for_a_live_interpreter(make_server):
+    kernel = Kernel(make_server(SANDBOX_MAX_CPU_SECONDS_PER_USER_PER_DAY=2))
+    kernel.run("import time\nx = 1")
+    assert kernel.run("while time.process_time() < 2.2: pass")["exit_code"] == 0
+    refused = kernel.client.call("run_python", session_id="k", code="x", kernel=True)
+    assert refused["isError"] and "quota_exceeded" in refused["content"][0]["text"]
+
+
+@once
 def test_each_execution_is_in_the_audit_log_without_its_code(make_server):
     server = make_server()
     kernel = Kernel(server)
