@@ -11,6 +11,7 @@
 #include "base/quote.h"
 #include "base/str.h"
 #include "core/problem.h"
+#include "mcp/advice.h"
 #include "mcp/catalog.h"
 #include "mcp/mcp_peer.h"
 #include "mcp/method.h"
@@ -239,25 +240,10 @@ void call_fail_tool(struct call *c, const char *fmt, ...)
 	call_finish_tool(c, json_pack("[o]", call_text(text)), NULL, true);
 }
 
-/* What to do about it, where that is not plain. */
-static const struct {
-	const char *code;
-	const char *advice;
-} advices[] = {
-	{ "workspace_lost",
-		"call close_session, and use the session again to begin with no files" },
-	{ "quota_exceeded", "close sessions that are not needed, or wait" },
-	{ "queue_full", "wait, and try again" },
-	{ "runtime_unavailable", "try again in a moment" },
-	{ "shutting_down", "try again in a moment" },
-	{ "store_unavailable", "try again in a moment" },
-	{ "session_has_active_runs", "wait until what runs in the session is over" },
-};
-
 void call_refuse_tool(struct call *c, const struct problem *problem)
 {
 	const char *runtime = json_string_value(json_object_get(problem->details, "runtime"));
-	const char *advice = NULL;
+	const char *advice = advice_of_problem(problem);
 
 	/* One that was not built will not be there in a moment either. */
 	if (runtime && streq(problem->code, "runtime_unavailable")) {
@@ -266,10 +252,6 @@ void call_refuse_tool(struct call *c, const struct problem *problem)
 			"native",
 			problem->code, quote(runtime).text);
 		return;
-	}
-	for (size_t i = 0; i < ARRAY_SIZE(advices); i++) {
-		if (streq(advices[i].code, problem->code))
-			advice = advices[i].advice;
 	}
 	call_fail_tool(c, "%s: %s%s%s", problem->code, problem->message, advice ? "; " : "",
 		advice ? advice : "");

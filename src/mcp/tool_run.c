@@ -17,6 +17,7 @@
 #include "core/stream.h"
 #include "lang/lang.h"
 #include "lang/python_start.h"
+#include "mcp/advice.h"
 #include "mcp/artifacts.h"
 #include "mcp/call.h"
 #include "mcp/mcp_peer.h"
@@ -123,52 +124,26 @@ static bool is_refused(struct call *c, const json_t *arguments)
 
 /* --- how it ended --- */
 
-/* What a model may do about it. */
-static const struct {
-	const char *reason;
-	const char *advice;
-	const char *of_command; /* instead, for sandbox.run, which has other arguments */
-} advices[] = {
-	{ "execution_timeout", "it took too long: do less, or ask for more limits.seconds",
-		"it took too long: do less, or ask for more timeout_sec" },
-	{ "oom_killed",
-		"it needed too much memory: work on less at once, or ask for more "
-		"limits.memory_mb",
-		"it needed too much memory: work on less at once" },
-	{ "pids_limit_exceeded", "it started too many processes or threads", NULL },
-	{ "signaled", "a signal ended it", NULL },
-	{ "canceled_by_user", "it was canceled", NULL },
-	{ "queue_ttl_expired", "it waited too long for its turn; try again later", NULL },
-	{ "output_limit_exceeded", "it printed too much", NULL },
-	{ "infrastructure_error", "the sandbox failed, not the code; try again", NULL },
-	{ "startup_timeout", "the sandbox failed, not the code; try again", NULL },
-	{ "image_pull_failed", "that image is not there", NULL },
-	{ "exec_failed", "the program could not be started", NULL },
-	{ "policy_denied", "the policy of this server forbids it", NULL },
-};
-
-static json_t *message_of(const struct call *c, const struct run *run)
-{
-	bool is_command = c->tool == &tool_sandbox_run;
-	const char *reason = run->row.reason_code ? run->row.reason_code : "";
-	const char *detail = run->row.message ? run->row.message : "";
-	char text[512];
-
-	for (size_t i = 0; i < ARRAY_SIZE(advices); i++) {
-		if (!streq(advices[i].reason, reason))
-			continue;
-		(void)snprintf(text, sizeof(text), "%s (%s)",
-			is_command && advices[i].of_command ? advices[i].of_command
-							    : advices[i].advice,
-			detail);
-		return output_text(text, strlen(text));
-	}
-	return json_null();
-}
-
 static bool is_success(const struct run *run)
 {
 	return run->row.reason_code && streq(run->row.reason_code, "exit_code_0");
+}
+
+/* What a model may do about it; null when the code itself decided how it ended. */
+static json_t *message_of(const struct call *c, const struct run *run)
+{
+	const char *reason = run->row.reason_code ? run->row.reason_code : "";
+	const char *advice = advice_of_reason(reason, c->tool == &tool_sandbox_run);
+	const char *detail = run->row.message ? run->row.message : "";
+	char text[512];
+
+	if (is_success(run) || streq(reason, "nonzero_exit") || (!advice && !detail[0]))
+		return json_null();
+	if (advice)
+		(void)snprintf(text, sizeof(text), "%s (%s)", advice, detail[0] ? detail : reason);
+	else
+		(void)snprintf(text, sizeof(text), "%s", detail);
+	return output_text(text, strlen(text));
 }
 
 static void set(json_t *o, const char *name, json_t *value)
