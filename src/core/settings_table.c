@@ -257,7 +257,9 @@ const struct setting_row setting_rows[] = {
 		"LANG,LC_*,TZ,PYTHON*,MPL*,OMP_*,APP_*",
 		.help = "Names, or patterns of names, of variables that a tool's `env` may set." },
 	{ GROUP_MCP, "SANDBOX_MCP_MAX_CODE_BYTES", SETTING_BYTES, AT(mcp_max_code_bytes), "262144",
-		1, 4 << 20, .help = "Code of one call." },
+		1, 4 << 20,
+		.help = "Code of one call. Never more than 1 MiB of Python, together with its "
+			"stdin, and `SANDBOX_MAX_INLINE_BYTES` of other languages." },
 	{ GROUP_MCP, "SANDBOX_MCP_MAX_OUTPUT_BYTES", SETTING_BYTES, AT(mcp_max_output_bytes),
 		"65536", 256, 4 << 20,
 		.help = "Of stdout, and of stderr, that the answer of a tool carries: of more, the "

@@ -12,6 +12,7 @@
 #include "base/quote.h"
 #include "base/str.h"
 #include "core/problem.h"
+#include "core/request.h"
 #include "core/service.h"
 #include "core/session.h"
 #include "core/stream.h"
@@ -101,6 +102,13 @@ static void set_limits(json_t *body, const json_t *limits)
 			json_integer((json_int_t)(json_number_value(seconds) * 1000)));
 }
 
+static void fail_code_size(struct call *c, const char *what, size_t size, uint64_t limit)
+{
+	call_fail_tool(c,
+		"%s: it has %zu bytes, and %llu are allowed; put data into files with upload_file",
+		what, size, (unsigned long long)limit);
+}
+
 /* True when it has answered that something is not as it should be. */
 static bool is_refused(struct call *c, const json_t *arguments)
 {
@@ -109,10 +117,7 @@ static bool is_refused(struct call *c, const json_t *arguments)
 	struct err err = { 0 };
 
 	if (code && json_string_length(code) > settings->mcp_max_code_bytes) {
-		call_fail_tool(c,
-			"code: it has %zu bytes, and %llu are allowed; put data into files with "
-			"upload_file",
-			json_string_length(code), (unsigned long long)settings->mcp_max_code_bytes);
+		fail_code_size(c, "code", json_string_length(code), settings->mcp_max_code_bytes);
 		return true;
 	}
 	if (check_env(settings, json_object_get(arguments, "env"), &err) < 0) {
@@ -235,16 +240,47 @@ static void start_code(struct call *c, json_t *body, const json_t *arguments)
 	task_start_in_session(t, arguments);
 }
 
+/* The code comes by stdin, as no file of the session may be in its way; what follows it there is
+ * for the code to read. */
 static void start_python(struct call *c, const json_t *arguments)
 {
 	const struct lang *l = lang_find("python");
-	json_t *body = body_of(l, arguments, c->tool->name);
-	json_t *code = json_object_get(arguments, "code");
+	const json_t *code = json_object_get(arguments, "code");
+	const json_t *input = json_object_get(arguments, "stdin");
+	size_t n_code = json_string_length(code);
+	size_t n_input = json_string_length(input);
 	char size[24];
 
-	(void)snprintf(size, sizeof(size), "%zu", json_string_length(code));
+	if (n_code + n_input > REQUEST_STDIN_MAX) {
+		fail_code_size(c, n_input > 0 ? "code and stdin" : "code", n_code + n_input,
+			REQUEST_STDIN_MAX);
+		return;
+	}
+	json_t *body = body_of(l, arguments, c->tool->name);
+	(void)snprintf(size, sizeof(size), "%zu", n_code);
 	set(body, "command", json_pack("[s,s,s,s]", "python3", "-c", python_start, size));
-	(void)json_object_set(body, "stdin", code);
+	set(body, "stdin",
+		json_pack("s+", json_string_value(code),
+			n_input > 0 ? json_string_value(input) : ""));
+	start_code(c, body, arguments);
+}
+
+/* The source becomes a file of the session. */
+static void start_source(struct call *c, const struct lang *l, const json_t *arguments)
+{
+	const json_t *code = json_object_get(arguments, "code");
+	json_t *input = json_object_get(arguments, "stdin");
+	uint64_t limit = call_service(c)->settings->max_inline_bytes;
+
+	if (json_string_length(code) > limit) {
+		fail_code_size(c, "code", json_string_length(code), limit);
+		return;
+	}
+	json_t *body = body_of(l, arguments, c->tool->name);
+	set(body, "command", words_of(l->argv));
+	set(body, "files", file_of(l->source, code));
+	if (input)
+		(void)json_object_set(body, "stdin", input);
 	start_code(c, body, arguments);
 }
 
@@ -278,7 +314,6 @@ static void run_code(struct call *c, const json_t *arguments)
 {
 	const char *name = json_string_value(json_object_get(arguments, "language"));
 	const struct lang *l = lang_find(name);
-	const json_t *input = json_object_get(arguments, "stdin");
 
 	if (is_refused(c, arguments))
 		return;
@@ -287,16 +322,10 @@ static void run_code(struct call *c, const json_t *arguments)
 		fail_language(c, name);
 		return;
 	}
-	if (streq(l->name, "python") && !input) {
+	if (streq(l->name, "python"))
 		start_python(c, arguments);
-		return;
-	}
-	json_t *body = body_of(l, arguments, c->tool->name);
-	set(body, "command", words_of(l->argv));
-	set(body, "files", file_of(l->source, json_object_get(arguments, "code")));
-	if (input)
-		(void)json_object_set(body, "stdin", (json_t *)input);
-	start_code(c, body, arguments);
+	else
+		start_source(c, l, arguments);
 }
 
 /* --- sandbox.run --- */

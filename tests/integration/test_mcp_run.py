@@ -2,6 +2,36 @@
 from server import make_server, server  # noqa: F401 (fixtures)
 from test_mcp import Client, client, once  # noqa: F401 (fixtures)
 
+MIB = 1 << 20
+
+
+# --- how the code gets there ---
+
+@once
+def test_python_with_input_leaves_no_file(client):
+    client.put("main.py", b"MY OWN FILE")
+    got = client.good("run_code", session_id="s", language="python", stdin="one\ntwo\n", code=(
+        "import sys\nprint(open('main.py').read(), input(), sys.stdin.read(), sys.argv)"))
+    assert got["stdout"] == "MY OWN FILE one two\n ['']\n"
+    assert [a["filename"] for a in got["artifacts"]] == ["main.py"]
+    got = client.good("run_code", session_id="s", language="python", stdin="",
+                      code="print(repr(input.__name__), open(0).read() == '')")
+    assert got["stdout"] == "'input' True\n"
+
+
+@once
+def test_code_that_is_too_large_is_said_to_be_the_code(make_server):
+    client = Client(make_server(SANDBOX_MCP_MAX_CODE_BYTES="4M", SANDBOX_MAX_INLINE_BYTES=1000))
+    refused = client.bad("run_code", session_id="s", language="shell", code="#" * 1001)
+    assert refused.startswith("code: it has 1001 bytes, and 1000 are allowed")
+    client.good("run_code", session_id="s", language="shell", code="#" * 1000)
+    refused = client.bad("run_python", session_id="s", code="#" * (MIB + 1))
+    assert refused.startswith(f"code: it has {MIB + 1} bytes, and {MIB} are allowed")
+    refused = client.bad("run_code", session_id="s", language="python", code="#" * MIB, stdin="x")
+    assert refused.startswith(f"code and stdin: it has {MIB + 1} bytes, and {MIB} are allowed")
+    client.good("run_code", session_id="s", language="python", code="#" * (MIB - 1), stdin="x")
+
+
 # --- how it ended ---
 
 @once
