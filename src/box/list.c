@@ -23,9 +23,19 @@
 /* How many names are read between two looks at the clock. */
 #define NAMES_A_LOOK 64u
 
+/* Directories yet to be looked into, in the order they were found. */
+struct queue {
+	char *at[INVENTORY_ENTRIES_MAX];
+	size_t n;
+	size_t n_bytes;
+};
+
 struct walk {
 	int dir_fd; /* the top */
 	struct inventory *listing;
+	bool is_full; /* there was something that did not fit */
+	size_t n_old; /* entries at its start then, among which some may be unchanged */
+	struct queue queue;
 	const struct list_mark *since; /* may be NULL */
 	struct list_mark *marks;       /* to be filled; may be NULL */
 	uint64_t until_ns;
@@ -77,8 +87,52 @@ static bool is_late(struct walk *w)
 {
 	if (++w->n_names % NAMES_A_LOOK != 0 || clock_monotonic_ns() < w->until_ns)
 		return false;
-	w->listing->is_cut = true;
+	inventory_set_partial(w->listing);
 	return true;
+}
+
+static unsigned depth_of(const char *path)
+{
+	unsigned n = 1;
+
+	for (; *path; path++)
+		n += *path == '/';
+	return n;
+}
+
+static void enqueue(struct walk *w, const char *path)
+{
+	struct queue *q = &w->queue;
+	size_t size = strlen(path);
+
+	if (depth_of(path) >= LIST_DEPTH_MAX || q->n == ARRAY_SIZE(q->at) ||
+		size > INVENTORY_BYTES_MAX - q->n_bytes) {
+		inventory_set_partial(w->listing);
+		return;
+	}
+	q->at[q->n++] = xstrdup(path);
+	q->n_bytes += size;
+}
+
+/* Where there is no room, what was changed takes that of what was not and was found last. */
+static void add(struct walk *w, const struct inventory_entry *e)
+{
+	struct inventory *l = w->listing;
+
+	if (!w->is_full && !inventory_has_room(l, e->path)) {
+		w->is_full = true;
+		w->n_old = l->n;
+	}
+	if (w->is_full && !e->is_changed) {
+		inventory_leave_out(l, e);
+		return;
+	}
+	while (w->n_old > 0 && !inventory_has_room(l, e->path)) {
+		w->n_old--;
+		if (!l->at[w->n_old].is_changed)
+			inventory_drop(l, w->n_old);
+	}
+	(void)inventory_add(l, e);
 }
 
 /* One name of the directory `prefix`. What went away meanwhile is not there. */
@@ -93,7 +147,7 @@ static int visit(struct walk *w, int dir_fd, const char *prefix, const char *lea
 	if (streq(leaf, ".") || streq(leaf, "..") || (!*prefix && commit_is_name(leaf)))
 		return 0;
 	if (n < 0 || (size_t)n >= sizeof(path) || !pack_name_is_clean(path)) {
-		w->listing->is_cut = true;
+		inventory_set_partial(w->listing);
 		return 0;
 	}
 	if (fstatat(dir_fd, leaf, &st, AT_SYMLINK_NOFOLLOW) < 0)
@@ -107,7 +161,10 @@ static int visit(struct walk *w, int dir_fd, const char *prefix, const char *lea
 		.mtime_ns = ns_of(st.st_mtim),
 		.path = path,
 	};
-	return inventory_add(w->listing, &e);
+	add(w, &e);
+	if (e.kind == INVENTORY_DIR)
+		enqueue(w, path);
+	return 0;
 }
 
 /* One that the guest has shut, or that went away, is not looked into. */
@@ -122,7 +179,8 @@ static int visit_dir(struct walk *w, const char *path)
 	if (!dir) {
 		if (fd >= 0)
 			(void)close(fd);
-		w->listing->is_cut = w->listing->is_cut || fd != -ENOENT;
+		if (fd != -ENOENT)
+			inventory_set_partial(w->listing);
 		return 0;
 	}
 	while (r == 0 && (entry = readdir(dir)))
@@ -131,33 +189,17 @@ static int visit_dir(struct walk *w, const char *path)
 	return r;
 }
 
-static unsigned depth_of(const char *path)
-{
-	unsigned n = 1;
-
-	for (; *path; path++)
-		n += *path == '/';
-	return n;
-}
-
-/* The listing is its own queue: directories are looked into in the order they were found. */
 static void walk(struct walk *w)
 {
-	const struct inventory *l = w->listing;
+	struct queue *q = &w->queue;
 
 	w->until_ns = clock_monotonic_ns() + LIST_MS * UINT64_C(1000000);
 	int r = visit_dir(w, "");
-	for (size_t i = 0; i < l->n && r == 0; i++) {
-		char path[PACK_NAME_MAX + 1];
+	for (size_t i = 0; i < q->n; i++) {
+		AUTO_FREE char *path = q->at[i];
 
-		if (l->at[i].kind != INVENTORY_DIR)
-			continue;
-		if (depth_of(l->at[i].path) >= LIST_DEPTH_MAX) {
-			w->listing->is_cut = true;
-			continue;
-		}
-		(void)snprintf(path, sizeof(path), "%s", l->at[i].path);
-		r = visit_dir(w, path);
+		if (r == 0)
+			r = visit_dir(w, path);
 	}
 }
 

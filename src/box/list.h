@@ -1,6 +1,7 @@
 /* Naming what is in a workspace, without touching what is in its files. It runs in the confined
  * init with the guest's own rights. However large a tree is, this is bounded: in entries and
- * bytes as inventory.h says, in depth, and in time. What lies nearer to the top comes first. */
+ * bytes as inventory.h says, in depth, and in time. What was changed comes first, and then what
+ * lies nearer to the top; files over the limits are counted. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -119,6 +120,38 @@ TEST(a_huge_tree_is_cut_from_its_leaves)
 	CHECK(find(&l, "z") != NULL);
 }
 
+/* On a machine that is busy time may be over before. */
+TEST(of_too_many_those_that_changed_are_there_and_the_others_are_counted)
+{
+	static struct list_mark mark;
+	static struct timespec a_tick = { .tv_nsec = 20000000 };
+	const unsigned n = INVENTORY_ENTRIES_MAX + 600;
+	SCRATCH(d);
+	CLEANUP(inventory_fini) struct inventory l = { 0 };
+	char name[32];
+
+	CHECK_EQ(mkdirat(d.fd, "a", 0755), 0);
+	for (unsigned i = 0; i < n; i++) {
+		(void)snprintf(name, sizeof(name), "a/%u", i);
+		scratch_write(d.fd, name, "");
+	}
+	CHECK_EQ(nanosleep(&a_tick, NULL), 0);
+	list_mark(&mark, d.fd);
+	scratch_write(d.fd, "a/0", "1");
+	scratch_write(d.fd, "a/1300", "1");
+	scratch_write(d.fd, "a/2599", "1");
+	list_tree(d.fd, &mark, &l);
+	CHECK(l.is_cut);
+	if (l.is_partial)
+		return;
+	CHECK_EQ(l.n, INVENTORY_ENTRIES_MAX);
+	CHECK(find(&l, "a/0") && find(&l, "a/0")->is_changed);
+	CHECK(find(&l, "a/1300") && find(&l, "a/1300")->is_changed);
+	CHECK(find(&l, "a/2599") && find(&l, "a/2599")->is_changed);
+	size_t n_listed = l.n - (find(&l, "a") != NULL);
+	CHECK_EQ(n_listed + l.n_more, n);
+}
+
 TEST(a_deep_tree_is_cut)
 {
 	SCRATCH(d);
@@ -170,5 +203,6 @@ TEST(a_directory_that_can_not_be_opened_is_said)
 TESTS(UNIT(every_kind_is_named_and_no_link_is_followed), UNIT(any_name_is_named),
 	UNIT(what_was_changed_since_a_mark_is_told_from_the_rest),
 	UNIT(a_time_that_was_set_back_hides_no_change), UNIT(a_huge_tree_is_cut_from_its_leaves),
+	UNIT(of_too_many_those_that_changed_are_there_and_the_others_are_counted),
 	UNIT(a_deep_tree_is_cut), UNIT(many_long_names_are_cut),
 	UNIT(a_directory_that_can_not_be_opened_is_said))

@@ -8,7 +8,10 @@
 #include "base/str.h"
 #include "ipc/cur.h"
 
-/* Behind the last entry: whether it was cut, and how many there are. */
+/* Behind the last entry, of a listing of whose rest something is known: how many files there are
+ * more, and whether that is not all. */
+#define MARK_MORE 'M'
+/* At the end: whether it was cut, and how many entries there are. */
 #define MARK_END 'E'
 
 static void grow(struct inventory *l)
@@ -23,20 +26,45 @@ static void grow(struct inventory *l)
 	l->room = room;
 }
 
+void inventory_leave_out(struct inventory *l, const struct inventory_entry *e)
+{
+	bool counts = e->kind == INVENTORY_FILE && !str_after(e->path, INVENTORY_CACHES);
+
+	l->is_cut = true;
+	l->n_more += counts && l->n_more < UINT32_MAX;
+}
+
+bool inventory_has_room(const struct inventory *l, const char *path)
+{
+	return l->n < INVENTORY_ENTRIES_MAX && strlen(path) <= INVENTORY_BYTES_MAX - l->n_bytes;
+}
+
 int inventory_add(struct inventory *l, const struct inventory_entry *e)
 {
-	size_t size = strlen(e->path);
-
-	if (l->n >= INVENTORY_ENTRIES_MAX || size > INVENTORY_BYTES_MAX - l->n_bytes) {
-		l->is_cut = true;
+	if (!inventory_has_room(l, e->path)) {
+		inventory_leave_out(l, e);
 		return -E2BIG;
 	}
 	if (l->n == l->room)
 		grow(l);
 	l->at[l->n] = *e;
 	l->at[l->n++].path = xstrdup(e->path);
-	l->n_bytes += size;
+	l->n_bytes += strlen(e->path);
 	return 0;
+}
+
+void inventory_drop(struct inventory *l, size_t i)
+{
+	inventory_leave_out(l, &l->at[i]);
+	l->n_bytes -= strlen(l->at[i].path);
+	free(l->at[i].path);
+	l->at[i] = l->at[--l->n];
+}
+
+void inventory_set_partial(struct inventory *l)
+{
+	l->is_cut = true;
+	l->is_partial = true;
 }
 
 static int compare(const void *a, const void *b)
@@ -70,6 +98,11 @@ void inventory_put(const struct inventory *l, struct put *p)
 		put_u64(p, e->mtime_ns);
 		put_str(p, e->path);
 	}
+	if (l->is_cut && (l->n_more > 0 || !l->is_partial)) {
+		put_u8(p, MARK_MORE);
+		put_u32(p, l->n_more);
+		put_u8(p, l->is_partial);
+	}
 	put_u8(p, MARK_END);
 	put_u8(p, l->is_cut);
 	put_u32(p, (uint32_t)l->n);
@@ -96,15 +129,32 @@ static void get_entry(struct inventory *l, uint8_t kind, struct cur *c)
 		c->bad = true;
 }
 
+/* One that was cut and says no more of it was not looked at any further. */
+static void get_rest(struct inventory *l, uint8_t kind, struct cur *c)
+{
+	bool has_more = kind == MARK_MORE;
+
+	if (has_more) {
+		l->n_more = cur_u32(c);
+		l->is_partial = cur_bool(c);
+		kind = cur_u8(c);
+	}
+	l->is_cut = cur_bool(c);
+	if (kind != MARK_END || cur_u32(c) != l->n ||
+		(has_more && (!l->is_cut || (l->n_more == 0 && l->is_partial))))
+		c->bad = true;
+	l->is_partial = l->is_partial || (l->is_cut && !has_more);
+}
+
 int inventory_get(struct inventory *ret, struct cur *c)
 {
 	struct inventory l = { 0 };
 	uint8_t kind;
 
-	while ((kind = cur_u8(c)) != MARK_END && !c->bad)
+	while ((kind = cur_u8(c)) != MARK_END && kind != MARK_MORE && !c->bad)
 		get_entry(&l, kind, c);
-	l.is_cut = cur_bool(c);
-	if (cur_u32(c) != l.n || cur_end(c) < 0) {
+	get_rest(&l, kind, c);
+	if (cur_end(c) < 0) {
 		inventory_fini(&l);
 		return -EBADMSG;
 	}

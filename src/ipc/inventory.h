@@ -11,12 +11,17 @@ struct cur;
 struct err;
 struct put;
 
-/* Whatever a guest makes, a listing has no more than this, and says that it was cut. */
+/* Whatever a guest makes, a listing has no more than this, and says that it was cut, and how many
+ * files that left out. */
 #define INVENTORY_ENTRIES_MAX 2000u
 #define INVENTORY_BYTES_MAX   (256u << 10) /* of all paths together */
 
 /* The longest message of one: what an entry has beside its path is less than 32 bytes. */
 #define INVENTORY_SIZE_MAX (INVENTORY_BYTES_MAX + 32u * (INVENTORY_ENTRIES_MAX + 1))
+
+/* What libraries keep for themselves, such as matplotlib its list of fonts. It is listed, but not
+ * counted among the files that are left out: nobody made it on purpose. */
+#define INVENTORY_CACHES ".cache/"
 
 enum inventory_kind {
 	INVENTORY_FILE = 'F',
@@ -39,11 +44,20 @@ struct inventory {
 	size_t room;
 	size_t n_bytes;   /* of paths */
 	bool is_cut;      /* there is more than is listed */
+	bool is_partial;  /* ... and not all of that was looked at */
+	uint32_t n_more;  /* files that were found and are not listed */
 	size_t n_unnamed; /* left out by the reader: their names are no text that one can show */
 };
 
-/* Add a copy of `e`. 0, or -E2BIG when that passes a limit: then the listing is cut. */
+/* Add a copy of `e`. 0, or -E2BIG when that passes a limit: then it is left out. */
 int inventory_add(struct inventory *l, const struct inventory_entry *e);
+bool inventory_has_room(const struct inventory *l, const char *path);
+/* The listing is cut, and a file is counted. */
+void inventory_leave_out(struct inventory *l, const struct inventory_entry *e);
+/* Leave out the entry at `i`; the last one takes its place. */
+void inventory_drop(struct inventory *l, size_t i);
+/* There is something that nobody looks at. */
+void inventory_set_partial(struct inventory *l);
 void inventory_sort(struct inventory *l);
 void inventory_fini(struct inventory *l);
 

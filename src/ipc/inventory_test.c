@@ -40,7 +40,8 @@ TEST(what_was_put_is_read)
 	inventory_put(&l, &p);
 	CHECK_EQ(read_back(&p, &got), 0);
 	CHECK_EQ(got.n, 3);
-	CHECK(got.is_cut);
+	CHECK(got.is_cut && !got.is_partial);
+	CHECK_EQ(got.n_more, 0);
 	CHECK_STR(got.at[0].path, "b");
 	CHECK_EQ(got.at[0].kind, INVENTORY_DIR);
 	CHECK_STR(got.at[1].path, "b/c");
@@ -63,6 +64,46 @@ TEST(an_empty_one_is_one)
 	CHECK(!got.is_cut);
 }
 
+static void check_rest(struct inventory l)
+{
+	struct inventory got = { 0 };
+	CLEANUP(put_fini) struct put p;
+
+	put_init(&p, 64);
+	inventory_put(&l, &p);
+	CHECK_EQ(read_back(&p, &got), 0);
+	CHECK_EQ(got.is_cut, l.is_cut);
+	CHECK_EQ(got.is_partial, l.is_partial);
+	CHECK_EQ(got.n_more, l.n_more);
+}
+
+TEST(what_is_known_of_the_rest_is_read)
+{
+	check_rest((struct inventory){ .is_cut = true });
+	check_rest((struct inventory){ .is_cut = true, .is_partial = true });
+	check_rest((struct inventory){ .is_cut = true, .n_more = 7 });
+	check_rest((struct inventory){ .is_cut = true, .is_partial = true, .n_more = UINT32_MAX });
+}
+
+TEST(what_is_dropped_is_counted_if_it_is_a_file_of_somebody)
+{
+	CLEANUP(inventory_fini) struct inventory l = { 0 };
+
+	CHECK_EQ(add(&l, INVENTORY_FILE, "a"), 0);
+	CHECK_EQ(add(&l, INVENTORY_DIR, "b"), 0);
+	CHECK_EQ(add(&l, INVENTORY_FILE, ".cache/c"), 0);
+	CHECK_EQ(add(&l, INVENTORY_FILE, "dd"), 0);
+	inventory_drop(&l, 0);
+	CHECK_STR(l.at[0].path, "dd");
+	CHECK_EQ(l.n, 3);
+	CHECK_EQ(l.n_bytes, 11);
+	CHECK(l.is_cut);
+	while (l.n > 0)
+		inventory_drop(&l, 0);
+	CHECK_EQ(l.n_more, 2);
+	CHECK_EQ(l.n_bytes, 0);
+}
+
 TEST(more_entries_than_the_limit_are_cut)
 {
 	CLEANUP(inventory_fini) struct inventory l = { 0 };
@@ -74,8 +115,9 @@ TEST(more_entries_than_the_limit_are_cut)
 	}
 	CHECK(!l.is_cut);
 	CHECK_EQ(add(&l, INVENTORY_FILE, "more"), -E2BIG);
-	CHECK(l.is_cut);
+	CHECK(l.is_cut && !l.is_partial);
 	CHECK_EQ(l.n, INVENTORY_ENTRIES_MAX);
+	CHECK_EQ(l.n_more, 1);
 }
 
 /* 255 bytes a name, as long as a path may be. */
@@ -164,6 +206,32 @@ static void something_behind(struct put *p)
 	put_u8(p, 0);
 }
 
+static void put_more(struct put *p, uint32_t n, uint8_t partial)
+{
+	put_u8(p, 'M');
+	put_u32(p, n);
+	put_u8(p, partial);
+}
+
+static void more_of_a_whole_one(struct put *p)
+{
+	put_more(p, 1, 0);
+	put_end_mark(p, 0, 0);
+}
+
+static void more_that_says_nothing(struct put *p)
+{
+	put_more(p, 0, 1);
+	put_end_mark(p, 1, 0);
+}
+
+static void more_twice(struct put *p)
+{
+	put_more(p, 1, 0);
+	put_more(p, 1, 0);
+	put_end_mark(p, 1, 0);
+}
+
 static void too_many(struct put *p)
 {
 	for (unsigned i = 0; i <= INVENTORY_ENTRIES_MAX; i++)
@@ -174,7 +242,8 @@ static void too_many(struct put *p)
 TEST(nonsense_is_refused_whole)
 {
 	static void (*const cases[])(struct put * p) = { a_path_that_climbs, an_absolute_path,
-		an_unknown_kind, half_a_truth, a_wrong_number, no_end, something_behind, too_many };
+		an_unknown_kind, half_a_truth, a_wrong_number, no_end, something_behind,
+		more_of_a_whole_one, more_that_says_nothing, more_twice, too_many };
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct inventory got = { 0 };
@@ -188,6 +257,8 @@ TEST(nonsense_is_refused_whole)
 }
 
 TESTS(UNIT(what_was_put_is_read), UNIT(an_empty_one_is_one),
+	UNIT(what_is_known_of_the_rest_is_read),
+	UNIT(what_is_dropped_is_counted_if_it_is_a_file_of_somebody),
 	UNIT(more_entries_than_the_limit_are_cut),
 	UNIT(more_bytes_than_the_limit_are_cut_and_the_longest_fits_a_message),
 	UNIT(nonsense_is_refused_whole))

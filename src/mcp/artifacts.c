@@ -15,7 +15,7 @@
 bool artifacts_is_shown(const struct inventory_entry *e)
 {
 	return e->kind == INVENTORY_FILE && artifact_path_is_safe(e->path) &&
-	       !str_after(e->path, ARTIFACTS_OURS) && !str_after(e->path, ARTIFACTS_CACHES);
+	       !str_after(e->path, ARTIFACTS_OURS) && !str_after(e->path, INVENTORY_CACHES);
 }
 
 static int compare(const void *a, const void *b)
@@ -61,9 +61,12 @@ void artifacts_set(const struct call *c, const struct session *session,
 	for (size_t i = 0; i < n && i < max; i++)
 		(void)json_array_append_new(list, artifact_of(c, session, files[i]));
 	(void)json_object_set_new(o, "artifacts", list);
-	if (n > max)
+	size_t n_omitted = (n > max ? n - max : 0) + (listing ? listing->n_more : 0);
+	if (n_omitted > 0)
 		(void)json_object_set_new(
-			o, "artifacts_omitted", json_integer((json_int_t)(n - max)));
+			o, "artifacts_omitted", json_integer((json_int_t)n_omitted));
+	if (listing && listing->is_partial)
+		(void)json_object_set_new(o, "artifacts_incomplete", json_true());
 }
 
 void artifacts_add_links(json_t *content, const struct session *session, const json_t *list)

@@ -11,10 +11,6 @@ struct session;
 /* Files of ours in a workspace begin so; no list shows them. */
 #define ARTIFACTS_OURS ".belljar-"
 
-/* What libraries keep for themselves, such as matplotlib its list of fonts. It stays in the
- * session, as finding the fonts takes long, but nobody made it on purpose. */
-#define ARTIFACTS_CACHES ".cache/"
-
 /* Part of schemas. */
 #define ARTIFACTS_SCHEMA                                                                           \
 	"\"artifacts\":{\"type\":\"array\",\"items\":{\"type\":\"object\",\"required\":"           \
@@ -23,7 +19,9 @@ struct session;
 	"\"size_bytes\":{\"type\":\"integer\"},\"mime_type\":{\"type\":\"string\"},"               \
 	"\"modified_at\":{\"type\":\"string\"},\"download_url\":{\"type\":\"string\"}}}},"         \
 	"\"artifacts_omitted\":{\"type\":\"integer\",\"description\":"                             \
-	"\"files over the limit of this list\"}"
+	"\"files over the limit of this list\"},"                                                  \
+	"\"artifacts_incomplete\":{\"type\":\"boolean\",\"description\":"                          \
+	"\"not all files could be looked at: there are more\"}"
 
 /* Put the files of a listing (NULL: none) into `o`, those that changed last first, as far as the
  * limit allows. */

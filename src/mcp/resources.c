@@ -25,6 +25,7 @@ struct page {
 	json_t *ids; /* of the user's sessions */
 	size_t next; /* of them */
 	json_t *list;
+	json_t *cut; /* names of sessions that have more files than are listed */
 };
 
 static void go_on(struct page *p);
@@ -36,7 +37,11 @@ static void finish_page(struct page *p)
 
 	if (p->next < json_array_size(p->ids))
 		(void)json_object_set(result, "nextCursor", json_array_get(p->ids, p->next));
+	if (json_array_size(p->cut) > 0)
+		(void)json_object_set_new(
+			result, "_meta", json_pack("{s:O}", RESOURCES_META_CUT, p->cut));
 	json_decref(p->ids);
+	json_decref(p->cut);
 	free(p);
 	call_finish(c, result);
 }
@@ -59,12 +64,14 @@ static void on_listed(void *ctx, struct inventory *listing, struct problem *prob
 	const char *id = json_string_value(json_array_get(p->ids, p->next - 1));
 	const struct session *session = session_find(call_service(p->call), id, NULL);
 
-	/* One whose files can not be looked at has none to show. */
+	/* One whose files can not be looked at has none to show, which is said. */
 	for (size_t i = 0; !problem->status && session && i < listing->n; i++) {
 		if (artifacts_is_shown(&listing->at[i]))
 			(void)json_array_append_new(
 				p->list, resource_json(session, &listing->at[i]));
 	}
+	if (session && (problem->status || listing->is_cut))
+		(void)json_array_append_new(p->cut, json_string(session_shown_id(session)));
 	go_on(p);
 }
 
@@ -106,7 +113,7 @@ void resources_list(struct call *c, const char *cursor)
 		return;
 	}
 	struct page *p = xnew(struct page);
-	*p = (struct page){ .call = c, .ids = ids, .list = json_array() };
+	*p = (struct page){ .call = c, .ids = ids, .list = json_array(), .cut = json_array() };
 	go_on(p);
 }
 

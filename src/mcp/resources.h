@@ -10,6 +10,9 @@ struct session;
 	"\"title\":\"A file of a session\",\"description\":"                                       \
 	"\"What code left in /mnt/data of a session; path is relative to that.\"}]"
 
+/* In the _meta of a list: sessions of which not all files are in it. */
+#define RESOURCES_META_CUT "belljar/incompleteSessions"
+
 #define RESOURCES_PAGE 500u /* files after which a page ends */
 
 void resources_list(struct call *c, const char *cursor);
