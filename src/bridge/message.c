@@ -75,6 +75,8 @@ static int look_at(const json_t *json, struct message *m, struct err *err)
 	}
 	const char *method = json_string_value(json_object_get(json, "method"));
 	m->id = id_of(json);
+	if (method && !m->id && json_object_get(json, "id"))
+		return err_set(err, -EINVAL, "an id is a text or a number");
 	if (method) {
 		m->kind = m->id ? MESSAGE_REQUEST : MESSAGE_NOTIFICATION;
 		look_at_method(json, method, m);

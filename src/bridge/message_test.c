@@ -26,6 +26,8 @@ TEST(messages_are_told_apart)
 		{ "{\"id\":null,\"error\":{}}", 0, MESSAGE_RESPONSE, false },
 		{ "[{\"id\":1,\"method\":\"ping\"}]", 0, MESSAGE_BATCH, false },
 		{ "{\"id\":1}", -EINVAL, 0, true },
+		{ "{\"id\":null,\"method\":\"ping\"}", -EINVAL, 0, false },
+		{ "{\"id\":{},\"method\":\"ping\"}", -EINVAL, 0, false },
 		{ "[]", -EINVAL, 0, false },
 		{ "7", -EINVAL, 0, false },
 		{ "{", -EBADMSG, 0, false },
