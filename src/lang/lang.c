@@ -38,6 +38,11 @@
  * the compiler says goes to stderr, and its exit status is that of the run. */
 #define COMPILE(command) "source=$1; shift; " command " || exit; " START
 
+/* It sizes its heap by the machine, of which a box has a part: so it begins small and grows only
+ * with what is in use. */
+#define JAVA_OPTIONS(to)                                                                           \
+	to "-XX:+UseSerialGC " to "-XX:-UsePerfData " to "-XX:ActiveProcessorCount=4 " to "-Xms16m"
+
 /* Some start threads for each processor of the machine, which on a large one are more than a
  * box may have: they are told that there are four. */
 const struct lang langs[] = {
@@ -136,12 +141,21 @@ const struct lang langs[] = {
 		.name = "java",
 		.aliases = NONE,
 		.source = "Main.java",
-		/* Compiled in memory by java itself. It sizes its heap by the machine, of which a
-		 * box has a part: so it begins small and grows only with what is in use. */
-		.argv = WORDS("java", "-XX:+UseSerialGC", "-XX:-UsePerfData",
-			"-XX:ActiveProcessorCount=4", "-Xms16m", "/workspace/Main.java"),
+		/* The class Main is started wherever in the file it is. Without one, java compiles
+		 * the source itself and starts its first class. */
+		.argv = WORDS("sh", "-c",
+			"source=$1; shift; "
+			"if grep -Eq '(class|record|enum|interface)[[:space:]]+Main' \"$source\"; then "
+			"javac " JAVA_OPTIONS(
+				"-J") " -J-XX:TieredStopAtLevel=1 -d /tmp/java \"$source\""
+				      " || exit; "
+				      "[ -e /tmp/java/Main.class ] && exec java " JAVA_OPTIONS(
+					      "") " -cp /tmp/java Main \"$@\"; fi; "
+						  "exec java " JAVA_OPTIONS(
+							  "") " \"$source\" \"$@\"",
+			"sh", "/workspace/Main.java"),
 		.env = NONE,
-		.needs = NEEDS(
+		.needs = NEEDS({ "sh", "dash" }, { "grep", "grep" },
 			{ "java", "default-jdk-headless" }, { "javac", "default-jdk-headless" }),
 	},
 	{ 0 },
