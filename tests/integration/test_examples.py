@@ -34,8 +34,13 @@ def expand(text, variables):
     return re.sub(r"\{\{(.*?)\}\}", value, text[1:] if text.startswith("=") else text)
 
 
-def test_the_n8n_flow_calls_what_there_is(server):  # pylint: disable=redefined-outer-name
+@pytest.mark.parametrize("has_public_url", [False, True])
+def test_the_n8n_flow_calls_what_there_is(server, has_public_url):  # pylint: disable=redefined-outer-name
     """n8n itself is not here; its nodes are carried out one after the other."""
+    if has_public_url:
+        server.stop()
+        server.settings["SANDBOX_PUBLIC_URL"] = server.url
+        server.start()
     flow = json.loads((EXAMPLES / "n8n.json").read_text())
     nodes = {n["name"]: n["parameters"] for n in flow["nodes"]}
     order = ["Start"]
@@ -52,7 +57,7 @@ def test_the_n8n_flow_calls_what_there_is(server):  # pylint: disable=redefined-
             node["method"], expand(node["url"], variables), headers=headers,
             content=node.get("jsonBody"))
         assert answer.status_code == 200, answer.text
-        if name == "Run":
-            made = answer.json()["artifacts"][0]
-            variables["$json.artifacts[0].download_url"] = made["download_url"]
+        if name == "run_python":
+            made = answer.json()["result"]["structuredContent"]["artifacts"][0]
+            variables["$json.result.structuredContent.artifacts[0].download_url"] = made["download_url"]
     assert answer.text.splitlines()[-1] == "9,81"
