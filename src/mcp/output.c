@@ -56,14 +56,17 @@ static size_t rest_of_character(const char *data, size_t size)
 json_t *output_join(
 	const char *head, size_t n_head, const char *tail, size_t n_tail, uint64_t total)
 {
-	size_t skip = rest_of_character(tail, n_tail);
-	char line[120];
+	bool is_whole = n_head + n_tail == total;
+	size_t skip = is_whole ? 0 : rest_of_character(tail, n_tail);
+	char line[120] = "";
 
-	n_head -= utf8_tail(head, n_head);
+	n_head -= is_whole ? 0 : utf8_tail(head, n_head);
 	n_tail -= skip;
-	int n_line =
-		snprintf(line, sizeof(line), "\n[... %llu of %llu bytes are not shown here ...]\n",
-			(unsigned long long)(total - n_head - n_tail), (unsigned long long)total);
+	int n_line = is_whole ? 0
+			      : snprintf(line, sizeof(line),
+					"\n[... %llu of %llu bytes are not shown here ...]\n",
+					(unsigned long long)(total - n_head - n_tail),
+					(unsigned long long)total);
 	AUTO_FREE char *text = xcalloc(1, n_head + n_tail + (size_t)n_line + 1);
 	memcpy(text, head, n_head);
 	memcpy(text + n_head, line, (size_t)n_line);
@@ -91,6 +94,9 @@ json_t *output_read(struct stream *s, bool is_err, size_t max, bool *ret_is_cut)
 	uint64_t over = stream_read_over(s, part.which, max / 2, &tail, &n_tail);
 	if (total <= n_head && over == 0)
 		return output_text(head, n_head);
+	/* What is over the cap of the log may be all there is of this one. */
+	if (total <= n_head && over == n_tail && n_head + n_tail <= max)
+		return output_join(head, n_head, tail, n_tail, total + over);
 	*ret_is_cut = true;
 	part.max = max / 2;
 	part.offset = total - part.max;
@@ -151,7 +157,48 @@ const char *output_find_traceback(const char *text, const char *code_name)
 	return at ? at : at_line_start(text, file);
 }
 
-json_t *output_traceback(struct stream *s, const char *code_name)
+/* Behind the first line that is not indented, which names the exception; a group has none such. */
+static const char *end_of_block(const char *at)
+{
+	bool is_of_group = str_after(at, OF_GROUP) != NULL;
+	const char *line = at;
+
+	for (;;) {
+		const char *newline = strchr(line, '\n');
+		bool is_last = line != at && *line != ' ';
+
+		if (is_last && is_of_group)
+			return line;
+		if (!newline)
+			return line + strlen(line);
+		line = newline + 1;
+		if (is_last || !*line)
+			return line;
+	}
+}
+
+/* Messages and notes of many lines can not be told from what was printed by others: so much is
+ * taken as such. */
+const char *output_bound_traceback(const char *start, size_t *ret_size)
+{
+	const char *end = end_of_block(start);
+
+	for (const char *next; (next = find_header(end));) {
+		if ((size_t)(next - end) > OUTPUT_MESSAGE_MAX)
+			start = next;
+		end = end_of_block(next);
+	}
+	size_t rest = strlen(end);
+	if (rest > OUTPUT_MESSAGE_MAX) {
+		const char *cut = memrchr(end, '\n', OUTPUT_MESSAGE_MAX);
+
+		rest = cut ? (size_t)(cut + 1 - end) : 0;
+	}
+	*ret_size = (size_t)(end - start) + rest;
+	return start;
+}
+
+json_t *output_traceback(struct stream *s, const char *code_name, bool *ret_is_cut)
 {
 	struct stream_part part = { .which = FRAME_STDERR, .max = OUTPUT_TRACEBACK_MAX };
 	AUTO_FREE char *text = NULL;
@@ -175,5 +222,10 @@ json_t *output_traceback(struct stream *s, const char *code_name)
 	for (char *nul = text; (nul = memchr(nul, '\0', size - (size_t)(nul - text)));)
 		*nul = '?';
 	const char *at = output_find_traceback(text, code_name);
-	return at ? output_text(at, size - (size_t)(at - text)) : json_null();
+	if (!at)
+		return json_null();
+	at = output_bound_traceback(at, &part.max);
+	if (at[part.max])
+		*ret_is_cut = true;
+	return output_text(at, part.max);
 }

@@ -1,5 +1,6 @@
 #include "mcp/output.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -56,6 +57,49 @@ TEST(of_too_much_the_ends_are_kept_and_the_rest_is_counted)
 	}
 }
 
+TEST(of_what_is_whole_nothing_is_said_to_be_missing)
+{
+	AUTO_JSON *json = output_join("a\xc3", 2, "\xa4z", 2, 4);
+	AUTO_JSON *tail = output_join("", 0, "all", 3, 3);
+
+	CHECK_STR(json_string_value(json), "a\xc3\xa4z");
+	CHECK_STR(json_string_value(tail), "all");
+}
+
+static void check_bound(const char *text, size_t skipped, size_t size)
+{
+	size_t got = 0;
+
+	CHECK(output_bound_traceback(text, &got) == text + skipped);
+	CHECK_EQ(got, size);
+}
+
+#define BLOCK "Traceback (most recent call last):\n  File \"a\", line 1\n    x\nE: m\n"
+
+TEST(a_traceback_ends_with_what_may_be_its_message)
+{
+	static const char chained[] = "\nDuring handling\n\n" BLOCK "note\n";
+	const size_t block = strlen(BLOCK);
+	const size_t many = OUTPUT_MESSAGE_MAX / 2 * 2;
+	AUTO_FREE char *text = xcalloc(1, 2 * block + 2 * many + 100);
+	char *rest = text + block;
+
+	memcpy(text, BLOCK, block);
+
+	check_bound(text, 0, block);
+	for (size_t i = 0; i < many; i += 2)
+		memcpy(rest + i, "z\n", 2);
+	check_bound(text, 0, block + many);
+	memcpy(rest + many, "z\nz", 3);
+	check_bound(text, 0, block + many);
+	/* Another one is part of it, unless all that is between them. */
+	memcpy(rest + many, "z\n" BLOCK, block + 3);
+	check_bound(text, block + many + 2, block);
+	memcpy(rest, chained, sizeof(chained));
+	check_bound(text, 0, strlen(text));
+	check_bound("  File \"a\", line 1\n    x\nSyntaxError: m", 0, 39);
+}
+
 TEST(a_traceback_is_found_from_its_first_line)
 {
 	static const char words[] = "noise\nTraceback (most recent call last):\n  File \"<code>\", "
@@ -106,6 +150,8 @@ TEST(a_traceback_of_a_group_is_found)
 
 TESTS(UNIT(what_is_no_text_is_replaced),
 	UNIT(of_too_much_the_ends_are_kept_and_the_rest_is_counted),
+	UNIT(of_what_is_whole_nothing_is_said_to_be_missing),
+	UNIT(a_traceback_ends_with_what_may_be_its_message),
 	UNIT(a_traceback_is_found_from_its_first_line),
 	UNIT(a_traceback_is_found_behind_text_without_a_newline),
 	UNIT(a_traceback_of_a_group_is_found))

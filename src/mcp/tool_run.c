@@ -191,6 +191,14 @@ static json_t *content_of(const json_t *structured)
 
 /* --- run_python and run_code --- */
 
+/* What was not caught makes Python exit with 1, or be interrupted. With anything else a traceback
+ * on stderr is one that somebody printed. */
+static bool may_have_traceback(const struct run *run)
+{
+	return run->row.exit_code == 1 ||
+	       (run->row.reason_code && streq(run->row.reason_code, "signaled"));
+}
+
 /* Files are only looked at when all went well. */
 static void finish_code(struct task *t, struct run *run)
 {
@@ -198,12 +206,16 @@ static void finish_code(struct task *t, struct run *run)
 	json_t *o = outcome_of(c, run);
 	bool is_good = is_success(run);
 	struct session *session = run->session;
-	json_t *traceback =
-		is_good ? json_null() : output_traceback(run->stream, PYTHON_START_NAME);
+	bool is_cut = false;
+	json_t *traceback = may_have_traceback(run)
+				    ? output_traceback(run->stream, PYTHON_START_NAME, &is_cut)
+				    : json_null();
 	const struct inventory *files = is_good && run->has_listing ? &run->listing : NULL;
 
 	set(o, "session_id", json_string(session ? session_shown_id(session) : ""));
 	set(o, "traceback", traceback);
+	if (is_cut)
+		set(o, "truncated", json_true());
 	artifacts_set(c, session, files, o);
 	if (session && run->has_listing)
 		resources_tell(c, session, &run->listing);
@@ -330,6 +342,15 @@ static void run_code(struct call *c, const json_t *arguments)
 
 /* --- sandbox.run --- */
 
+/* A path of this server as the client reached it: http becomes ws, and https wss. */
+static json_t *whole_stream_url(const struct call *c, const char *url)
+{
+	const char *base = c->peer->base;
+
+	return url[0] == '/' && base[0] ? json_sprintf("ws%s%s", base + strlen("http"), url)
+					: json_string(url);
+}
+
 static void finish_sandbox(struct task *t, struct run *run)
 {
 	struct call *c = t->call;
@@ -344,8 +365,10 @@ static void finish_sandbox(struct task *t, struct run *run)
 	if (host->stream_url) {
 		AUTO_FREE char *url = host->stream_url(host->ctx, &run->row);
 
-		set(o, "log_stream_url", json_string(url));
+		set(o, "log_stream_url", whole_stream_url(c, url));
 	}
+	if (run->session && run->has_listing)
+		resources_tell(c, run->session, &run->listing);
 	call_finish_tool(c, NULL, o, !is_success(run));
 }
 
@@ -371,7 +394,9 @@ static void sandbox_run(struct call *c, const json_t *arguments)
 	}
 	if (session)
 		set(body, "session_id", json_string(session->row.id));
-	task_start(task_new(c, body, finish_sandbox));
+	struct task *t = task_new(c, body, finish_sandbox);
+	t->lists = session != NULL;
+	task_start(t);
 }
 
 /* --- the rows --- */

@@ -1,4 +1,6 @@
 """What MCP's tools make of code: how it gets there, what it prints, and how it ended."""
+import pytest
+
 from server import make_server, server  # noqa: F401 (fixtures)
 from test_mcp import Client, client, once  # noqa: F401 (fixtures)
 
@@ -47,3 +49,67 @@ def test_a_full_workspace_is_said_to_be_why_nothing_ran(make_server):
     got = result["structuredContent"]
     assert result["isError"] and got["reason_code"] == "provision_failed"
     assert "No space left" in got["message"] and "close_session" in got["message"]
+
+
+# --- what it printed ---
+
+@once
+def test_what_is_printed_behind_a_traceback_is_bounded(client):
+    got = client.call("run_python", session_id="s", code=(
+        "import atexit, sys\natexit.register(lambda: sys.stderr.write('z\\n' * 100000))\n"
+        "raise ValueError('E')"))["structuredContent"]
+    assert got["traceback"].startswith("Traceback (most recent call last):\n  File")
+    assert "\nValueError: E\nz\n" in got["traceback"]
+    assert len(got["traceback"]) < (64 << 10) + 200 and got["truncated"]
+
+
+@once
+def test_a_traceback_of_what_was_caught_is_none(client):
+    got = client.call("run_python", session_id="s", code=(
+        "import logging\ntry: 1 / 0\nexcept Exception: logging.exception('handled')\n"
+        "raise SystemExit(2)"))["structuredContent"]
+    assert got["exit_code"] == 2 and got["traceback"] is None
+    assert "ZeroDivisionError" in got["stderr"]
+
+
+@once
+def test_messages_of_many_lines_and_notes_are_whole(client):
+    text = "".join(f"line {i}\n" for i in range(4000))
+    got = client.call("run_python", session_id="s", code=(
+        f"try:\n    raise ValueError({text!r})\nexcept Exception as e:\n"
+        "    error = RuntimeError('second')\n    error.__notes__ = ['a note\\nof two lines']\n"
+        "    raise error from e"))["structuredContent"]
+    assert got["traceback"].startswith("Traceback (most recent call last):\n")
+    assert text in got["traceback"] and "RuntimeError: second" in got["traceback"]
+
+
+@once
+def test_nothing_is_said_to_be_missing_of_what_is_whole(client):
+    got = client.call("run_python", session_id="s", code=(
+        "import sys\nsys.stdout.write('x' * 12000000 + '\\n')\nraise ValueError('E')"
+    ))["structuredContent"]
+    assert got["stderr"].startswith("Traceback") and got["stderr"] == got["traceback"]
+    assert got["truncated"] and "bytes are not shown here" in got["stdout"]
+
+
+# --- where it starts ---
+
+@once
+@pytest.mark.parametrize("code,printed", [
+    ("record P(int x) {}\npublic class Main { public static void main(String[] a) "
+     "{ System.out.println(new P(7)); } }", "P[x=7]\n"),
+    ("class Hello { public static void main(String[] a) { System.out.println(\"hi\"); } }", "hi\n")])
+def test_java_starts_main_wherever_it_is(client, code, printed):
+    if "java" not in client.good("session_info")["languages"]:
+        pytest.skip("there is no Java here")
+    got = client.good("run_code", session_id="s", language="java", code=code,
+                      limits={"seconds": 60, "memory_mb": 512})
+    assert got["stdout"] == printed
+    assert [a["filename"] for a in got["artifacts"]] == ["Main.java"]
+
+
+@once
+def test_the_url_of_the_stream_is_whole(client):
+    got = client.good("sandbox.run", base_image="host", command=["true"])
+    assert got["log_stream_url"] == (client.server.url.replace("http", "ws", 1)
+                                     + f"/api/v1/sandbox/runs/{got['run_id']}/stream")
