@@ -12,6 +12,45 @@
 #include "core/session.h"
 #include "core/utf8.h"
 
+/* What images that a model can look at begin with; a dot is any byte. */
+static const struct {
+	const char *mime;
+	const char *head;
+	size_t size;
+} images[] = {
+	{ "image/png", "\x89PNG\r\n\x1a\n", 8 },
+	{ "image/jpeg", "\xff\xd8\xff", 3 },
+	{ "image/gif", "GIF8", 4 },
+	{ "image/webp", "RIFF....WEBP", 12 },
+};
+
+static bool begins_with(const struct contents *c, const char *head, size_t size)
+{
+	if (c->size < size)
+		return false;
+	for (size_t i = 0; i < size; i++) {
+		if (head[i] != '.' && head[i] != c->data[i])
+			return false;
+	}
+	return true;
+}
+
+/* A name may say anything: who gets an image of another type than is said may refuse it all. */
+static void look_for_image(struct contents *c)
+{
+	const char *said = c->mime;
+
+	for (size_t i = 0; i < ARRAY_SIZE(images); i++) {
+		if (streq(images[i].mime, said))
+			c->mime = "application/octet-stream";
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(images) && !c->is_image; i++) {
+		c->is_image = begins_with(c, images[i].head, images[i].size);
+		if (c->is_image)
+			c->mime = images[i].mime;
+	}
+}
+
 int contents_read(const struct session_file *file, struct contents *ret)
 {
 	AUTO_FREE char *data = malloc((size_t)file->size + 1);
@@ -24,24 +63,14 @@ int contents_read(const struct session_file *file, struct contents *ret)
 	if ((uint64_t)n != file->size)
 		return -EIO;
 	data[file->size] = '\0';
-	*ret = (struct contents){ TAKE(data), (size_t)file->size, file->mime, file->sha256 };
+	*ret = (struct contents){ TAKE(data), (size_t)file->size, file->mime, file->sha256, false };
+	look_for_image(ret);
 	return 0;
 }
 
 void contents_fini(struct contents *c)
 {
 	free(c->data);
-}
-
-bool contents_is_image(const struct contents *c)
-{
-	static const char *const types[] = { "image/png", "image/jpeg", "image/gif", "image/webp" };
-
-	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
-		if (streq(types[i], c->mime))
-			return true;
-	}
-	return false;
 }
 
 bool contents_is_text(const struct contents *c)

@@ -194,7 +194,7 @@ static const json_t *schema_of(struct mcp_host *host, const struct mcp_tool *t)
 static void handle_tool(struct call *c, const json_t *params)
 {
 	const char *name = text_of(params, "name");
-	const json_t *given = json_object_get(params, "arguments");
+	json_t *given = json_object_get(params, "arguments");
 	AUTO_JSON *none = json_object();
 	struct err err = { 0 };
 
@@ -203,8 +203,9 @@ static void handle_tool(struct call *c, const json_t *params)
 		call_fail(c, RPC_INVALID_PARAMS, "Unknown tool: %.100s", name ? name : "");
 		return;
 	}
-	const json_t *arguments = given ? given : none;
 	const json_t *schema = schema_of(c->peer->host, c->tool);
+	AUTO_JSON *arguments =
+		shape_without_nulls(schema, given && !json_is_null(given) ? given : none);
 	json_t *session_id = json_object_get(arguments, "session_id");
 	if (json_is_string(session_id) && json_string_length(session_id) <= LOGGED_MAX)
 		c->session_id = json_incref(session_id);

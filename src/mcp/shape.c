@@ -289,3 +289,24 @@ int shape_check(const json_t *schema, const json_t *value, struct err *err)
 {
 	return check(schema, value, "", err);
 }
+
+json_t *shape_without_nulls(const json_t *schema, json_t *value)
+{
+	const json_t *known = json_object_get(schema, "properties");
+	const char *name;
+	json_t *item;
+
+	if (!json_is_object(value) || !known)
+		return json_incref(value);
+	json_t *kept = json_object();
+	json_object_foreach(value, name, item)
+	{
+		const json_t *of = json_object_get(known, name);
+
+		if (!of)
+			(void)json_object_set(kept, name, item);
+		else if (!json_is_null(item))
+			(void)json_object_set_new(kept, name, shape_without_nulls(of, item));
+	}
+	return kept;
+}

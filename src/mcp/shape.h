@@ -7,5 +7,9 @@
 
 struct err;
 
+/* A new one that says the same, without members that are null: for those that the schema names,
+ * null is as good as nothing. */
+json_t *shape_without_nulls(const json_t *schema, json_t *value);
+
 /* 0, or -EINVAL with a sentence that names the member and says what it should be. */
 int shape_check(const json_t *schema, const json_t *value, struct err *err);

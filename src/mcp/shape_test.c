@@ -109,5 +109,20 @@ TEST(what_would_do_is_named)
 	}
 }
 
+TEST(null_is_nothing_where_the_schema_has_a_name)
+{
+	AUTO_JSON *schema = json_loads(
+		"{\"properties\":{\"a\":{},\"o\":{\"properties\":{\"b\":{}}}}}", 0, NULL);
+	AUTO_JSON *given =
+		json_loads("{\"a\":null,\"o\":{\"b\":null,\"c\":1},\"x\":null}", 0, NULL);
+	AUTO_JSON *expected = json_loads("{\"o\":{\"c\":1},\"x\":null}", 0, NULL);
+	AUTO_JSON *got = shape_without_nulls(schema, given);
+	AUTO_JSON *same = shape_without_nulls(schema, json_object_get(given, "a"));
+
+	CHECK(json_equal(got, expected));
+	CHECK(json_is_null(same));
+	CHECK_EQ(json_object_size(given), 3);
+}
+
 TESTS(UNIT(what_fits_fits), UNIT(what_does_not_is_named), UNIT(one_of_is_exactly_one),
-	UNIT(what_would_do_is_named))
+	UNIT(what_would_do_is_named), UNIT(null_is_nothing_where_the_schema_has_a_name))

@@ -21,6 +21,10 @@
 
 /* --- sessions --- */
 
+#define NAME_RULE                                                                                  \
+	"a name of up to %u letters, digits, _ - and . that does not begin with a dot, or the id " \
+	"of a session of yours that is there"
+
 static const char *name_in(const json_t *arguments)
 {
 	return json_string_value(json_object_get(arguments, "session_id"));
@@ -31,11 +35,13 @@ struct session *tool_find_session(struct call *c, const json_t *arguments)
 	const char *name = name_in(arguments);
 	struct session *session = session_find_named(call_service(c), name, &c->peer->who);
 
-	if (!session)
+	if (!session && session_name_is_valid(name))
 		call_fail_tool(c,
 			"session_not_found: there is no session %s; run_python, run_code and "
 			"upload_file create it",
 			quote(name).text);
+	else if (!session)
+		call_fail_tool(c, "session_not_found: session_id: " NAME_RULE, SESSION_NAME_MAX);
 	return session;
 }
 
@@ -93,10 +99,7 @@ void tool_obtain_session(struct call *c, const json_t *arguments, tool_session_c
 		obtain(c, name, found);
 	} else {
 		found(c, NULL);
-		call_fail_tool(c,
-			"session_id: a name of up to %u letters, digits, _ - and . that does not "
-			"begin with a dot, or the id of a session of yours that is there",
-			SESSION_NAME_MAX);
+		call_fail_tool(c, "session_id: " NAME_RULE, SESSION_NAME_MAX);
 	}
 }
 
@@ -112,6 +115,8 @@ const char *tool_relative_path(const char *path)
 			break;
 		}
 	}
+	while (str_after(path, "./"))
+		path = str_after(path, "./");
 	return artifact_path_is_safe(path) ? path : NULL;
 }
 

@@ -36,7 +36,6 @@ extern const struct mcp_tool tool_close_session;
 	"{\"readOnlyHint\":" reads ",\"destructiveHint\":" destroys ",\"idempotentHint\":" repeats \
 	",\"openWorldHint\":false}"
 #define TOOL_READS   TOOL_HINTS("true", "false", "true")
-#define TOOL_ADDS    TOOL_HINTS("false", "false", "false") /* what is there is refused */
 #define TOOL_CHANGES TOOL_HINTS("false", "true", "false")
 
 /* The live session that `arguments` name, or NULL when it was answered that there is none. */
@@ -46,8 +45,8 @@ struct session *tool_find_session(struct call *c, const json_t *arguments);
 typedef void tool_session_cb(struct call *c, struct session *session);
 void tool_obtain_session(struct call *c, const json_t *arguments, tool_session_cb *found);
 
-/* "/mnt/data/a/b.txt", "/workspace/a/b.txt" and "a/b.txt" are a/b.txt. NULL for what can not be
- * the path of a file in a session. Part of `path`. */
+/* "/mnt/data/a/b.txt", "/workspace/a/b.txt", "./a/b.txt" and "a/b.txt" are a/b.txt. NULL for what
+ * can not be the path of a file in a session. Part of `path`. */
 const char *tool_relative_path(const char *path);
 
 /* The URL at which a file of the session can be fetched; the caller frees it. */

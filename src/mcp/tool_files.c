@@ -95,6 +95,18 @@ static const char *path_in(struct call *c, const json_t *arguments, const char *
 
 /* --- upload_file --- */
 
+static void fail_left_out(struct call *c, const struct upload_result *result)
+{
+	if (result->n_binaries > 0)
+		call_fail_tool(c, "binary_refused: this server takes no binary files; upload text, "
+				  "and have code make the file of it");
+	else if (result->n_ignored > 0)
+		call_fail_tool(c, "invalid_path: this server leaves out files with such a name; "
+				  "choose another one");
+	else
+		call_fail_tool(c, "invalid_path: a file with this name is not taken here");
+}
+
 static void on_put(void *ctx, const struct upload_result *result, struct problem *problem)
 {
 	struct job_file *j = ctx;
@@ -107,7 +119,7 @@ static void on_put(void *ctx, const struct upload_result *result, struct problem
 	}
 	if (result->n_files != 1) {
 		job_free(j);
-		call_fail_tool(c, "invalid_path: a file with this name is not taken here");
+		fail_left_out(c, result);
 		return;
 	}
 	const struct session *session = job_session(j);
@@ -185,13 +197,31 @@ static void on_upload_session(struct call *c, struct session *session)
 		session_list_files(session, on_looked, j);
 }
 
+/* As models and tools write it: with blanks and newlines, or without what fills it up. The caller
+ * frees it. */
+static char *tidy_base64(const json_t *content, size_t *ret_size)
+{
+	char *text = xcalloc(1, json_string_length(content) + 4);
+	size_t n = 0;
+
+	for (const char *at = json_string_value(content); *at; at++) {
+		if (!strchr(" \t\r\n", *at))
+			text[n++] = *at;
+	}
+	while (n % 4 > 1)
+		text[n++] = '=';
+	*ret_size = n;
+	return text;
+}
+
 /* 0 with the content in a file of memory, or a negative errno. */
 static int decode(struct job_file *j, const json_t *content)
 {
-	size_t size = json_string_length(content);
+	size_t size = 0;
+	AUTO_FREE char *text = tidy_base64(content, &size);
 	AUTO_FREE uint8_t *data = xcalloc(1, BASE64_BYTES_SIZE(size) + 1);
 	size_t n = 0;
-	int r = base64_decode(json_string_value(content), size, data, &n);
+	int r = base64_decode(text, size, data, &n);
 
 	if (r < 0)
 		return r;
@@ -213,7 +243,7 @@ static void upload_file(struct call *c, const json_t *arguments)
 	if (r < 0) {
 		job_free(j);
 		call_fail_tool(c, r == -EINVAL ? "content_base64: this is no base64, as RFC 4648 "
-						 "has it, padded and without blanks"
+						 "has it"
 					       : "internal_error: the content could not be kept");
 		return;
 	}
@@ -248,7 +278,6 @@ static void finish_read(struct job_file *j, const struct contents *file)
 {
 	struct call *c = j->call;
 	char path[4200];
-	bool is_image = contents_is_image(file);
 
 	(void)snprintf(path, sizeof(path), TOOL_DATA "/%s", j->path);
 	AUTO_JSON *encoded = contents_base64(file);
@@ -256,7 +285,7 @@ static void finish_read(struct job_file *j, const struct contents *file)
 		"size_bytes", (json_int_t)file->size, "sha256", file->sha256, "content_base64",
 		encoded);
 	json_t *content = json_array();
-	if (is_image)
+	if (file->is_image)
 		(void)json_array_append_new(
 			content, json_pack("{s:s,s:O,s:s}", "type", "image", "data", encoded,
 					 "mimeType", file->mime));
@@ -411,7 +440,7 @@ const struct mcp_tool tool_upload_file = {
 			 "\"properties\":{\"path\":{\"type\":\"string\"},"
 			 "\"size_bytes\":{\"type\":\"integer\"},"
 			 "\"download_url\":{\"type\":\"string\"}}}",
-	.annotations = TOOL_ADDS,
+	.annotations = TOOL_CHANGES,
 	.run = upload_file,
 };
 

@@ -626,7 +626,7 @@ def test_limits_of_files(make_server):
 
 
 TRICKS = ["../x", "a/../../x", "/etc/passwd", "/mnt/data/../../etc/passwd", "a\\b", "", "/", ".", "..",
-          "/mnt/data", "/mnt/data/", "%2e%2e/x", "%252e%252e%252fx", "a//b", "./a", "a/.", "a\nb",
+          "/mnt/data", "/mnt/data/", "%2e%2e/x", "%252e%252e%252fx", "a//b", "./../x", "a/./b", "a/.", "a\nb",
           "/mnt/data//etc/passwd", "/workspace/../x", "~/x/..", "\u2025/../x", ".belljar-x"]
 
 

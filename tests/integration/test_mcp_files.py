@@ -1,6 +1,11 @@
 """Files of sessions as MCP shows them: how many there are, what they hold, who hears of them."""
+import base64
+
+import pytest
+
+from jar import eventually
 from server import make_server, server  # noqa: F401 (fixtures)
-from test_mcp import Client, client, once  # noqa: F401 (fixtures)
+from test_mcp import PNG, Client, client, listen, once  # noqa: F401 (fixtures)
 
 MANY = "import os; os.mkdir('a'); [open(f'a/f{i:05}', 'w').close() for i in range(%d)]"
 
@@ -36,3 +41,78 @@ def test_a_list_of_resources_that_is_cut_says_so(client):
         cut += result.get("_meta", {}).get("belljar/incompleteSessions", [])
         cursor = {"cursor": result["nextCursor"]} if "nextCursor" in result else None
     assert cut == ["large"]
+
+
+# --- what they hold ---
+
+@once
+def test_an_image_is_known_by_its_content(client):
+    client.put("x.jpeg", PNG)
+    client.put("fake.png", b"just text")
+    client.put("e.png", b"")
+    client.put("real.png", PNG)
+
+    def read(name):
+        result = client.call("read_artifact", session_id="s", path=name)
+        assert not result["isError"]
+        return result["content"][0], result["structuredContent"]["mime_type"]
+    for name in ("x.jpeg", "real.png"):
+        content, mime = read(name)
+        assert (content["type"], content["mimeType"], mime) == ("image", "image/png", "image/png")
+        assert base64.b64decode(content["data"]) == PNG
+    for name in ("fake.png", "e.png"):
+        content, mime = read(name)
+        assert (content["type"], mime) == ("text", "application/octet-stream")
+
+
+# --- who hears of them ---
+
+@once
+def test_who_subscribed_hears_of_a_command(client):
+    client.put("a.txt", b"1", session_id="sub")
+    client.ask("resources/subscribe", {"uri": "belljar://sub/a.txt"})
+    got = []
+    listen(client, got)
+    client.good("sandbox.run", session_id="sub", command=["sh", "-c", "echo q >> a.txt"])
+    assert eventually(lambda: any(m.get("params") == {"uri": "belljar://sub/a.txt"} for m in got[1:]))
+
+
+# --- what is taken ---
+
+@once
+@pytest.mark.parametrize("content", ["YWJjZA==", "YWJjZA", "YWJjZA==\n", "YWJj\r\nZA ==", "YWJjZA="])
+def test_base64_is_taken_as_it_is_written(client, content):
+    client.good("upload_file", session_id="s", filename="./c.txt", content_base64=content,
+                overwrite=None, encoding=None)
+    got = client.good("run_python", session_id="s", code="print(open('c.txt').read())",
+                      limits=None, env=None, kernel=None)
+    assert got["stdout"] == "abcd\n"
+    assert client.good("read_artifact", session_id="s", path="./c.txt")["path"] == "/mnt/data/c.txt"
+
+
+@once
+@pytest.mark.parametrize("content", ["Y", "YWJjZ", "YWJj*A==", "====", "YW=jZA=="])
+def test_what_is_no_base64_is_refused(client, content):
+    assert "content_base64" in client.bad("upload_file", session_id="s", filename="c.txt",
+                                          content_base64=content)
+
+
+@once
+def test_null_is_no_value_for_what_is_required(client):
+    assert "must have code" in client.bad("run_python", session_id="s", code=None)
+    client.good("run_python", session_id="s", code="1", limits={"cpu": None, "seconds": 5})
+    assert client.tools["upload_file"]["annotations"]["destructiveHint"]
+
+
+@once
+@pytest.mark.parametrize("name", ["../s1", "a b", "é", "00000000-0000-4000-8000-000000000000"])
+def test_nobody_is_told_to_create_what_can_not_be(client, name):
+    said = client.bad("list_files", session_id=name)
+    assert said.startswith("session_not_found") and "create" not in said and "\\x" not in said
+
+
+@once
+def test_a_binary_file_that_is_refused_is_said_to_be_one(make_server):
+    client = Client(make_server(SANDBOX_UPLOAD_BINARIES="block"))
+    assert client.bad("upload_file", session_id="s", filename="a.png",
+                      content_base64=base64.b64encode(PNG).decode()).startswith("binary_refused")
