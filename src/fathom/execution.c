@@ -143,7 +143,7 @@ static void on_wake(void *ctx)
 static void refuse_request(struct execution *e, const struct problem *problem)
 {
 	const char *rest = str_after(problem->message, "files[0].content_b64:");
-	char text[sizeof(problem->message)];
+	char text[sizeof(problem->message) + sizeof("code:")];
 
 	(void)snprintf(
 		text, sizeof(text), "%s%s", rest ? "code:" : "", rest ? rest : problem->message);
