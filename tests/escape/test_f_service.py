@@ -366,7 +366,7 @@ BODIES = {
     "infinite": PLAIN % '"resources": {"cpu": 1e999}',
     "many_digits": PLAIN % ('"resources": {"cpu": 1' + "0" * 500000 + "}"),
     "not_a_number": PLAIN % '"resources": {"cpu": NaN}',
-    "smallest": PLAIN % '"resources": {"cpu": 5e-324}',
+    "less_than_nothing": PLAIN % '"resources": {"cpu": -5e-324}',
     "bad_utf8": b'{"base_image": "host", "command": ["\xff\xfe"]}',
     "half_a_character": PLAIN % '"labels": {"a": "\\ud800"}',
     "nul": PLAIN % '"labels": {"a": "x\\u0000y"}',
@@ -395,6 +395,9 @@ def test_bodies_that_are_meant_to_break_something_are_refused(lean_server):
     control = server.http.post("/runs", content=PLAIN % '"labels": {}', params={"wait": 20},
                                headers={"Content-Type": "application/json"})
     assert control.json()["phase"] == "completed"
+    smallest = server.post("/runs?wait=10", content=PLAIN % '"resources": {"cpu": 5e-324}',
+                           headers={"Content-Type": "application/json"}).json()
+    assert (smallest["phase"], smallest["limits"]["cpu"]) == ("completed", 0.01)
     for image in ("../../../etc", "/etc", "host/../..", "a\nb"):
         run = server.run("true", base_image=image)
         assert (run["phase"], run["reason_code"]) == ("failed", "image_pull_failed")
@@ -419,7 +422,7 @@ def test_sockets_that_break_the_rules_are_closed_and_cost_nothing(lean_server):
         "2^63": (1002, lambda ws: ws.send(1, b"x", size=1 << 63)),
         "no UTF-8": (1007, lambda ws: ws.send(1, b"\xff\xfe")),
         "endless pieces": (1009, lambda ws: [ws.send(1, b"x" * 1000, final=False)] +
-                           [ws.send(0, b"x" * 1000, final=False) for _ in range(100)]),
+                           [ws.send(0, b"x" * 1000, final=False) for _ in range(500)]),
     }
     for name, (code, attack) in breaks.items():
         with BareSocket(server, run) as ws:

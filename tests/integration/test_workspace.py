@@ -161,13 +161,17 @@ def test_one_file_comes_out_and_no_other(keeper):
 
 def listed(data):
     """{path: (kind, is changed, size)} and whether it was cut; src/ipc/inventory.c."""
-    entries = {}
+    entries, n_more = {}, 0
     while data[:1] != b"E":
+        if data[:1] == b"M":  # so many more, and whether that is not all
+            n_more, _partial = struct.unpack("<xIB", data[:6])
+            data = data[6:]
+            continue
         kind, changed, size, _mtime, length = struct.unpack("<cBQQI", data[:22])
         entries[data[22:22 + length]] = (kind, bool(changed), size)
         data = data[22 + length:]
     cut, n = struct.unpack("<xBI", data)
-    assert n == len(entries)
+    assert n == len(entries) and (cut or n_more == 0)
     return entries, bool(cut)
 
 

@@ -26,7 +26,7 @@ static void opening(void)
 	open_fails(&(struct belljar_options){ .program = "/bin/false" }, -ECONNRESET, "keeper");
 	open_fails(&(struct belljar_options){ .keeper = BELLJAR_KEEPER_RUNNING }, -ENOENT,
 		"No such file");
-	open_fails(&(struct belljar_options){ .root = "relative" }, -EINVAL, "relative");
+	open_fails(&(struct belljar_options){ .root = "/up/../down" }, -EINVAL, "/up/../down");
 	open_fails(&(struct belljar_options){ .root = "/proc/x", .keeper = BELLJAR_KEEPER_OWN },
 		-ECONNRESET, "keeper");
 }
