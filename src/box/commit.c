@@ -186,9 +186,9 @@ static int swap(int dir_fd, int new_fd, const char *name, struct err *err)
 		if (r < 0)
 			(void)move_all(dir_fd, new_fd, name, old, NULL);
 	}
-	if (r < 0)
-		(void)move_all(old_fd, dir_fd, "", "", NULL);
-	commit_abort(dir_fd, old);
+	/* What can not be moved back is left where it is, and not deleted. */
+	if (r == 0 || move_all(old_fd, dir_fd, "", "", NULL) == 0)
+		commit_abort(dir_fd, old);
 	return r;
 }
 

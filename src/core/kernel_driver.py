@@ -126,12 +126,14 @@ def _main():
         return b"".join(rows) + struct.pack("<cBI", b"E", is_cut, len(rows))
 
     class Clock:
-        """Is a piece of code being executed, which an interrupt may end?"""
-        is_busy = False
+        """Is a piece of code being executed, which an interrupt may end? One that comes when it
+        is about to be is kept for it."""
+        is_begun = is_busy = was_pressed = False
 
     def on_interrupt(_signal, _frame):
         if Clock.is_busy and os.getpid() == me:
             raise KeyboardInterrupt
+        Clock.was_pressed = Clock.is_begun
 
     signal.signal(signal.SIGINT, on_interrupt)
     module = types.ModuleType("__main__")
@@ -212,11 +214,19 @@ def _main():
             trace = trace.tb_next  # frames of ours, and of what awaits for us
         return "".join(traceback.format_exception(type(error), error, trace))
 
+    def show_safely(error, name):
+        try:
+            return show(error, name)
+        except BaseException:
+            return "%s, which can not be shown\n" % type(error).__name__
+
     def run_cell(code, name):
         """(outcome, value, result or None, name of the error, traceback)"""
         value = result = None
         try:
-            Clock.is_busy = True
+            Clock.is_busy, Clock.is_begun = True, False
+            if Clock.was_pressed:
+                raise KeyboardInterrupt
             body, last = compile_cell(code, name)
             run_code(body)
             if last:
@@ -229,14 +239,10 @@ def _main():
             return "ok", value, result, "", ""
         except KeyboardInterrupt as error:
             Clock.is_busy = False
-            return "interrupted", None, None, "KeyboardInterrupt", show(error, name)
+            return "interrupted", None, None, "KeyboardInterrupt", show_safely(error, name)
         except BaseException as error:  # SystemExit too: the interpreter stays
             Clock.is_busy = False
-            try:
-                text = show(error, name)
-            except BaseException:
-                text = "%s, which can not be shown\n" % type(error).__name__
-            return "error", None, None, type(error).__name__, text
+            return "error", None, None, type(error).__name__, show_safely(error, name)
         finally:
             Clock.is_busy = False
 
@@ -321,6 +327,8 @@ def _main():
             return spec
 
     sys.meta_path.insert(0, Watch)
+    if "matplotlib.pyplot" in sys.modules:  # imported ahead
+        sys.modules["matplotlib.pyplot"].show = show_figures
 
     def draw_value(value, drawn):
         """The last expression, if it is a picture."""
@@ -406,6 +414,7 @@ def _main():
     send(b"R", sys.version.split()[0].encode())
     while True:
         number, n_env, size = struct.unpack("<III", read(12))
+        Clock.is_begun, Clock.was_pressed = True, False
         pairs = read(n_env).decode().split("\0") if n_env else []
         env = dict(zip(pairs[::2], pairs[1::2]))
         execute(number, env, read(size).decode())

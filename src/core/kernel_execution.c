@@ -145,7 +145,8 @@ void kernel_finish_execution(struct kernel *k, struct kernel_result *result)
 		compare_limits(k, result);
 	}
 	note_event(k, result);
-	note_in_audit(k, result);
+	if (k->is_executing)
+		note_in_audit(k, result);
 	k->fresh = KERNEL_KEPT;
 	k->fresh_reason[0] = '\0';
 	k->is_late = k->is_interrupted = k->is_canceled = false;
@@ -180,7 +181,8 @@ void kernel_on_done(struct kernel *k)
 		.exit_code = STORE_NULL,
 	};
 
-	if (!k->is_executing || k->reader.reply.number != k->number) {
+	/* Nor can it be done with what it has not read. */
+	if (!k->is_executing || k->reader.reply.number != k->number || k->unsent) {
 		kernel_on_nonsense(k);
 		return;
 	}
@@ -190,6 +192,7 @@ void kernel_on_done(struct kernel *k)
 	result.reply = k->reader.reply;
 	k->reader.reply = (struct kernel_reply){ 0 };
 	count_cpu(k, result.reply.cpu_us);
+	session_touch(k->session); /* what was under way for long makes its time begin anew */
 	if (k->state == STATE_BUSY) {
 		k->state = STATE_IDLE;
 		run_rest(k->run);

@@ -247,7 +247,7 @@ static void replay(struct creation *c, const char *id)
 	struct session *before = session_find(c->service, id, NULL);
 	struct problem problem = { 0 };
 
-	if (!before) {
+	if (!before || !session_is_open(before)) {
 		(void)problem_set(&problem, "session_not_found", "the session of this key is gone");
 		refuse(c, &problem);
 		return;

@@ -267,6 +267,7 @@ static void drop_stuck(struct keeper *k, struct template *t, uint64_t now)
 	if (t->orders.first && is_older(t->orders.first->asked_ns, now, MAKING_MS)) {
 		t->is_stuck = true;
 		give_up(k, t, "it takes too long to make a box");
+		boxes_forget_clones(k); /* they end with it */
 	}
 }
 

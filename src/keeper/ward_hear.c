@@ -16,6 +16,7 @@
 
 /* How long a client may take to read the captured files. */
 #define CAPTURE_MS 120000
+#define ERRNO_MAX  4095u /* the kernel's */
 
 /* A time that init measured, if it can be true. */
 static uint64_t plausible_ns(uint64_t ns, uint64_t not_before)
@@ -100,7 +101,7 @@ static int on_box_captured(struct keeper *k, struct ward *r, struct cur *c, int 
 
 	(void)fds;
 	cur_str_into(c, text, sizeof(text));
-	if (cur_end(c) < 0 || !r->captures)
+	if (cur_end(c) < 0 || !r->captures || error > ERRNO_MAX)
 		return -EBADMSG;
 	r->result.usage.captured_bytes = bytes;
 	r->owes_files = false;

@@ -113,6 +113,20 @@ def test_time_that_is_over(kernel):
     assert fresh["result"] == "False" and fresh["fresh"] == "died: execution_timeout"
 
 
+def test_time_that_is_over_before_the_code_begins(kernel):
+    """The interpreter still looks at the files that are there: it is told, and keeps its variables.
+    Not so if it has not even begun to read the code, as on a busy machine."""
+    kernel.run("for n in range(1500): open(f'f{n}', 'w').close()")
+    messages = []
+    for _ in range(6):
+        kernel.run("x = 1")
+        late = kernel.run("import time\ntime.sleep(100)", limits={"seconds": 0.003})
+        assert late["reason_code"] == "execution_timeout"
+        messages.append(late["message"])
+        assert kernel.run("'x' in globals()")["result"] == str("lost" not in late["message"])
+    assert not all("lost" in message for message in messages)
+
+
 @once
 def test_an_execution_has_the_time_it_asks_for(make_server):
     kernel = Kernel(make_server(SANDBOX_DEFAULT_EXEC_TIMEOUT_SEC=2))
