@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -21,30 +22,87 @@
 /* Guests can nest deeper than what was unpacked; what is unpacked can not. */
 #define DEPTH_MAX (PACK_DEPTH_MAX + 1)
 
-/* What the name of new files' directory begins with; 16 digits follow. */
-#define PREFIX ".incoming-"
+/* What the names of directories beside the files begin with. One change has the same digits for
+ * each of its own. */
+#define DIGITS   16u
+#define INCOMING ".incoming-" /* new files, perhaps not all of them yet */
+#define OUTGOING ".outgoing-" /* old ones that are put aside, perhaps not all of them yet */
+#define ARRIVING ".arriving-" /* new ones, since all old ones are aside: they are what counts */
+
+/* A guest that gets in the way every time wants nothing to be done. */
+#define TRIES 8
+
+static const char *digits_of(const char *name, const char *prefix)
+{
+	const char *digits = str_after(name, prefix);
+
+	return digits && str_is_hex(digits, DIGITS) ? digits : NULL;
+}
+
+/* The digits of any name of ours, or NULL. */
+static const char *find_digits(const char *name)
+{
+	static const char *const prefixes[] = { INCOMING, OUTGOING, ARRIVING };
+	const char *digits = NULL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(prefixes) && !digits; i++)
+		digits = digits_of(name, prefixes[i]);
+	return digits;
+}
 
 bool commit_is_name(const char *name)
 {
-	const char *digits = str_after(name, PREFIX);
-
-	return digits && str_is_hex(digits, 16);
+	return find_digits(name) != NULL;
 }
 
-int commit_begin(int dir_fd, char ret_name[COMMIT_NAME_SIZE], int *ret_fd, struct err *err)
+static void name_for(const char *prefix, const char *digits, char ret[COMMIT_NAME_SIZE])
 {
-	uint64_t bits;
+	(void)snprintf(ret, COMMIT_NAME_SIZE, "%s%.*s", prefix, (int)DIGITS, digits);
+}
 
-	if (getrandom(&bits, sizeof(bits), 0) != (ssize_t)sizeof(bits))
-		abort();
-	(void)snprintf(ret_name, COMMIT_NAME_SIZE, PREFIX "%016llx", (unsigned long long)bits);
-	if (mkdirat(dir_fd, ret_name, 0700) < 0)
+static int open_dir(int fd, const char *name)
+{
+	return openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+static int make_dir(int dir_fd, const char *name, int *ret_fd, struct err *err)
+{
+	if (mkdirat(dir_fd, name, 0700) < 0)
 		return err_errno(err, "make a directory in the workspace");
-	int fd = openat(dir_fd, ret_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int fd = open_dir(dir_fd, name);
 	if (fd < 0)
 		return err_errno(err, "open the new directory");
 	*ret_fd = fd;
 	return 0;
+}
+
+/* Nobody else removes the directory while we live. False when somebody just did, or holds it. */
+static bool hold(int fd)
+{
+	struct stat st;
+
+	return flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 && st.st_nlink > 0;
+}
+
+int commit_begin(int dir_fd, char ret_name[COMMIT_NAME_SIZE], int *ret_fd, struct err *err)
+{
+	for (int i = 0; i < TRIES; i++) {
+		AUTO_FD fd = -1;
+		uint64_t bits;
+
+		if (getrandom(&bits, sizeof(bits), 0) != (ssize_t)sizeof(bits))
+			abort();
+		(void)snprintf(
+			ret_name, COMMIT_NAME_SIZE, INCOMING "%016llx", (unsigned long long)bits);
+		int r = make_dir(dir_fd, ret_name, &fd, err);
+		if (r < 0)
+			return r;
+		if (hold(fd)) {
+			*ret_fd = take_fd(&fd);
+			return 0;
+		}
+	}
+	return err_set(err, -EBUSY, "new directories in the workspace do not stay");
 }
 
 void commit_abort(int dir_fd, const char *name)
@@ -60,11 +118,6 @@ static const struct dirent *next_entry(DIR *dir)
 		e = readdir(dir);
 	} while (e && (streq(e->d_name, ".") || streq(e->d_name, "..")));
 	return e;
-}
-
-static int open_dir(int fd, const char *name)
-{
-	return openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
 /* What moving does to the workspace, so far as it can be known before. */
@@ -152,8 +205,16 @@ static int move_over(int from, int to, const char *name)
 	return renameat(from, name, to, name) < 0 ? -errno : 0;
 }
 
-/* All that is in `from`, but for two names, to `to`, which has none of it. */
-static int move_all(int from, int to, const char *but, const char *nor, struct err *err)
+static bool is_of(const char *name, const char *digits)
+{
+	const char *own = find_digits(name);
+
+	return digits && own && streq(own, digits);
+}
+
+/* All that is in `from`, but for the directories with these digits (NULL: none), to `to`, which
+ * has none of it. */
+static int move_all(int from, int to, const char *digits, struct err *err)
 {
 	CLEANUP(fd_close_dirp) DIR *dir = fd_open_dir(from);
 	const struct dirent *e;
@@ -161,7 +222,7 @@ static int move_all(int from, int to, const char *but, const char *nor, struct e
 	if (!dir)
 		return err_errno(err, "open the workspace");
 	while ((e = next_entry(dir))) {
-		if (streq(e->d_name, but) || streq(e->d_name, nor))
+		if (is_of(e->d_name, digits))
 			continue;
 		int r = move_over(from, to, e->d_name);
 		if (r < 0)
@@ -170,25 +231,125 @@ static int move_all(int from, int to, const char *but, const char *nor, struct e
 	return 0;
 }
 
-/* The new files in the place of all others. These are only put aside until that is done, and
- * come back if it fails. */
-static int swap(int dir_fd, int new_fd, const char *name, struct err *err)
+/* --- the new files in the place of all others ---
+ *
+ * The others are put aside one by one, then the new ones come one by one. Whoever does that may be
+ * killed at any time, and the names tell the next one how far it was: while the new ones are
+ * INCOMING, all goes back; once they are ARRIVING, all goes on. */
+
+struct swap {
+	int dir_fd;
+	int old_fd;
+	int new_fd;
+	const char *digits;
+	char incoming[COMMIT_NAME_SIZE];
+	char outgoing[COMMIT_NAME_SIZE];
+	char arriving[COMMIT_NAME_SIZE];
+};
+
+static void swap_init(struct swap *s, int dir_fd, const char *digits)
 {
-	AUTO_FD old_fd = -1;
-	char old[COMMIT_NAME_SIZE];
-	int r = commit_begin(dir_fd, old, &old_fd, err);
+	*s = (struct swap){ .dir_fd = dir_fd, .old_fd = -1, .new_fd = -1, .digits = digits };
+	name_for(INCOMING, digits, s->incoming);
+	name_for(OUTGOING, digits, s->outgoing);
+	name_for(ARRIVING, digits, s->arriving);
+}
+
+static void swap_fini(struct swap *s)
+{
+	close_fdp(&s->old_fd);
+	close_fdp(&s->new_fd);
+}
+
+/* What can not be moved back is left where it is, and not deleted. */
+static int go_back(const struct swap *s, struct err *err)
+{
+	int r = move_all(s->old_fd, s->dir_fd, NULL, err);
 
 	if (r < 0)
 		return r;
-	r = move_all(dir_fd, old_fd, name, old, err);
-	if (r == 0) {
-		r = move_all(new_fd, dir_fd, "", "", err);
-		if (r < 0)
-			(void)move_all(dir_fd, new_fd, name, old, NULL);
+	commit_abort(s->dir_fd, s->incoming);
+	commit_abort(s->dir_fd, s->outgoing);
+	return 0;
+}
+
+/* The old ones go before the last sign that they are not what counts. */
+static int go_on(const struct swap *s, struct err *err)
+{
+	int r = move_all(s->new_fd, s->dir_fd, NULL, err);
+
+	if (r == 0 && fd_remove_tree(s->dir_fd, s->outgoing) == 0)
+		commit_abort(s->dir_fd, s->arriving);
+	return r;
+}
+
+static int put_aside(const struct swap *s, struct err *err)
+{
+	int r = move_all(s->dir_fd, s->old_fd, s->digits, err);
+
+	if (r == 0 && renameat(s->dir_fd, s->incoming, s->dir_fd, s->arriving) < 0)
+		r = err_errno(err, "rename the new files");
+	return r;
+}
+
+static int swap(int dir_fd, const char *name, struct err *err)
+{
+	CLEANUP(swap_fini) struct swap s;
+
+	swap_init(&s, dir_fd, find_digits(name));
+	s.new_fd = open_dir(dir_fd, name);
+	if (s.new_fd < 0)
+		return err_errno(err, "open the new files");
+	int r = make_dir(dir_fd, s.outgoing, &s.old_fd, err);
+	if (r < 0)
+		return r;
+	r = put_aside(&s, err);
+	if (r < 0) {
+		(void)go_back(&s, NULL);
+		return r;
 	}
-	/* What can not be moved back is left where it is, and not deleted. */
-	if (r == 0 || move_all(old_fd, dir_fd, "", "", NULL) == 0)
-		commit_abort(dir_fd, old);
+	r = go_on(&s, err);
+	if (r < 0 && move_all(dir_fd, s.new_fd, s.digits, NULL) == 0 &&
+		renameat(dir_fd, s.arriving, dir_fd, s.incoming) == 0)
+		(void)go_back(&s, NULL);
+	return r;
+}
+
+static int recover_one(int dir_fd, const char *digits, struct err *err)
+{
+	CLEANUP(swap_fini) struct swap s;
+
+	swap_init(&s, dir_fd, digits);
+	s.old_fd = open_dir(dir_fd, s.outgoing);
+	s.new_fd = open_dir(dir_fd, s.arriving);
+	if (s.new_fd >= 0)
+		return go_on(&s, err);
+	return s.old_fd >= 0 ? go_back(&s, err) : 0; /* a guest can use the name for anything */
+}
+
+/* New files that nobody is about to move; a run may be filling another such directory now. */
+static void remove_left(int dir_fd, const char *name)
+{
+	AUTO_FD fd = open_dir(dir_fd, name);
+
+	if (fd >= 0 && hold(fd))
+		commit_abort(dir_fd, name);
+}
+
+int commit_recover(int dir_fd, struct err *err)
+{
+	CLEANUP(fd_close_dirp) DIR *dir = fd_open_dir(dir_fd);
+	const struct dirent *e;
+	int r = 0;
+
+	if (!dir)
+		return err_errno(err, "open the workspace");
+	while (r == 0 && (e = next_entry(dir))) {
+		if (digits_of(e->d_name, OUTGOING) || digits_of(e->d_name, ARRIVING))
+			r = recover_one(dir_fd, find_digits(e->d_name), err);
+		else if (digits_of(e->d_name, INCOMING))
+			remove_left(dir_fd, e->d_name);
+	}
 	return r;
 }
 
@@ -256,7 +417,7 @@ int commit_end(int dir_fd, const char *name, bool clears, uint64_t max_bytes, st
 		return err_errno(err, "open the new files");
 	int r = check(dir_fd, new_fd, clears, max_bytes, err);
 	if (r == 0 && clears)
-		r = swap(dir_fd, new_fd, name, err);
+		r = swap(dir_fd, name, err);
 	while (r == 0 && !clears && (e = next_entry(dir)))
 		r = move(new_fd, dir_fd, e->d_name, err);
 	commit_abort(dir_fd, name); /* what is left are directories that were merged */

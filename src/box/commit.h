@@ -7,7 +7,8 @@
 
 struct err;
 
-/* Make an empty directory for new files below `dir_fd`; its name goes to `ret_name`. */
+/* Make an empty directory for new files below `dir_fd`; its name goes to `ret_name`. It is kept
+ * from commit_recover() by others while `ret_fd` is open. */
 #define COMMIT_NAME_SIZE 32
 int commit_begin(int dir_fd, char ret_name[COMMIT_NAME_SIZE], int *ret_fd, struct err *err);
 
@@ -17,7 +18,12 @@ int commit_begin(int dir_fd, char ret_name[COMMIT_NAME_SIZE], int *ret_fd, struc
  * way round, -EDQUOT when the workspace would then hold more than `max_bytes`. */
 int commit_end(int dir_fd, const char *name, bool clears, uint64_t max_bytes, struct err *err);
 
-/* Could a directory of this name be one that commit_begin() made? */
+/* Make good what somebody left who was killed: new files that were not moved go, and with `clears`
+ * either all that was there before is there again, or all that is new. To be called while nobody
+ * else clears. */
+int commit_recover(int dir_fd, struct err *err);
+
+/* Could a directory of this name, at the top, be one that is made here? */
 bool commit_is_name(const char *name);
 
 /* Forget it. */

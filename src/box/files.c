@@ -53,8 +53,11 @@ static int take_in_as_one(const struct spec *spec, int dir, int fd, struct err *
 {
 	AUTO_FD fresh = -1;
 	char name[COMMIT_NAME_SIZE];
-	int r = commit_begin(dir, name, &fresh, err);
+	/* Of errands there is one at a time in a workspace; runs come beside them. */
+	int r = spec->deed == DEED_FILES ? commit_recover(dir, err) : 0;
 
+	if (r == 0)
+		r = commit_begin(dir, name, &fresh, err);
 	if (r < 0)
 		return r;
 	r = unpack_all(fresh, spec->limits.workspace_bytes, fd, err);
@@ -100,6 +103,7 @@ int files_send_out(const struct spec *spec, int fd, uint64_t *ret_bytes, struct 
 		.files_only = spec->deed == DEED_EXECUTE,
 		.globs = is_whole ? NULL : spec->globs,
 		.twins = is_whole ? &twins : NULL,
+		.is_hidden = commit_is_name,
 	};
 	AUTO_FD dir = open(WORKSPACE, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 

@@ -32,6 +32,8 @@ TEST(every_kind_is_named_and_no_link_is_followed)
 	CHECK_EQ(symlinkat("/etc", d.fd, "out"), 0);
 	CHECK_EQ(mkfifoat(d.fd, "fifo", 0600), 0);
 	CHECK_EQ(mkdirat(d.fd, ".incoming-0123456789abcdef", 0755), 0);
+	CHECK_EQ(mkdirat(d.fd, ".outgoing-0123456789abcdef", 0755), 0);
+	CHECK_EQ(mkdirat(d.fd, ".arriving-0123456789abcdef", 0755), 0);
 	CHECK_EQ(mkdirat(d.fd, ".incoming-mine", 0755), 0);
 	list_tree(d.fd, NULL, &l);
 	CHECK_EQ(l.n, 5);

@@ -29,7 +29,7 @@ def _main():
 
     NAMES_MAX, PATHS_MAX, DEPTH_MAX, SECONDS_MAX = 2000, 256 << 10, 16, 0.02
     PATH_MAX, NAME_MAX = 4000, 1000
-    INCOMING = re.compile(r"\.incoming-[0-9a-f]{16}")
+    HIDDEN = re.compile(r"\.(incoming|outgoing|arriving)-[0-9a-f]{16}")
     RESULT_MAX, TRACEBACK_MAX = 256 << 10, 1 << 20  # then its beginning and its end
     IMAGES_MAX, IMAGES_BYTES = 8, 4 << 20  # of one execution
     WHYS_MAX, WHY_MAX = 8, 200
@@ -91,8 +91,8 @@ def _main():
             with entries:
                 for entry in entries:
                     path = prefix + entry.name
-                    if not prefix and INCOMING.fullmatch(path):
-                        continue  # files on their way in
+                    if not prefix and HIDDEN.fullmatch(path):
+                        continue  # files on their way in or out
                     if len(os.fsencode(path)) > PATH_MAX:
                         is_cut = True
                         continue

@@ -225,6 +225,8 @@ static int write_entry(
 	char name[PACK_NAME_MAX + 1];
 	int n = snprintf(name, sizeof(name), "%s%s%s", prefix, *prefix ? "/" : "", leaf);
 
+	if (!*prefix && w->is_hidden && w->is_hidden(leaf))
+		return 0;
 	if (n < 0 || (size_t)n >= sizeof(name) || !pack_name_is_clean(name))
 		return w->files_only ? 0 /* too deep or too long to be taken out */
 				     : err_set(err, -ENAMETOOLONG, "'%.100s' is too deep", name);

@@ -19,6 +19,7 @@ struct pack_writer {
 				and times, without sockets, fifos and devices, and what else
 				can not be sent is an error */
 	char *const *globs;  /* only files that match one; NULL for all */
+	bool (*is_hidden)(const char *name); /* is left out at the top of a tree; may be NULL */
 };
 
 /* The head of an entry that is no end mark: a file whose `size` bytes follow by

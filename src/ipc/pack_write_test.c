@@ -187,6 +187,29 @@ TEST(bytes_and_files_go_under_the_name_given)
 	CHECK(scratch_holds(to.fd, "tree/here/sub/y", "from a tree"));
 }
 
+static bool is_mine(const char *name)
+{
+	return streq(name, "mine");
+}
+
+TEST(what_is_hidden_is_left_out_at_the_top)
+{
+	SCRATCH(from);
+	SCRATCH(to);
+	struct pack_writer w = { .max_bytes = UINT64_MAX, .is_hidden = is_mine };
+
+	CHECK_EQ(mkdirat(from.fd, "mine", 0755), 0);
+	scratch_write(from.fd, "mine/x", "hidden");
+	CHECK_EQ(mkdirat(from.fd, "sub", 0755), 0);
+	scratch_write(from.fd, "sub/mine", "seen");
+	begin(to.fd, &w);
+	CHECK_EQ(pack_write_tree(&w, "", from.fd, NULL), 0);
+	CHECK_EQ(pack_write_end(&w, NULL), 0);
+	CHECK_EQ(finish(&w), 0);
+	CHECK(!scratch_has(to.fd, "mine"));
+	CHECK(scratch_holds(to.fd, "sub/mine", "seen"));
+}
+
 TEST(an_empty_tree_is_a_directory_still)
 {
 	SCRATCH(from);
@@ -399,8 +422,9 @@ TEST(a_reader_that_hangs_up_is_epipe_and_no_signal)
 }
 
 TESTS(UNIT(random_trees_come_out_as_they_went_in), UNIT(bytes_and_files_go_under_the_name_given),
-	UNIT(an_empty_tree_is_a_directory_still), UNIT(a_stream_without_its_end_is_cut_short),
-	UNIT(bad_names_are_not_sent), UNIT(only_what_matches_and_fits_is_taken_out),
+	UNIT(an_empty_tree_is_a_directory_still), UNIT(what_is_hidden_is_left_out_at_the_top),
+	UNIT(a_stream_without_its_end_is_cut_short), UNIT(bad_names_are_not_sent),
+	UNIT(only_what_matches_and_fits_is_taken_out),
 	UNIT(closed_files_are_skipped_when_taken_out),
 	UNIT(a_tree_deeper_than_the_limit_is_refused_or_left_out),
 	UNIT(a_whole_tree_keeps_times_and_hard_links), UNIT(a_whole_tree_is_whole_or_refused),
