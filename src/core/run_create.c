@@ -82,7 +82,8 @@ static int find_session(struct run *run, const struct identity *who, struct prob
 		return problem_set(problem, "session_not_found", "there is no session '%.64s'", id);
 	if (session->is_lost)
 		return problem_set(problem, "workspace_lost",
-			"the files of this session were lost when the keeper ended; make a new one");
+			"the files of this session were lost when the keeper ended; restore a "
+			"snapshot, or make a new one");
 	if (inherit(session, &run->request, problem) < 0)
 		return -1;
 	run->session = session;

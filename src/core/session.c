@@ -329,6 +329,7 @@ void session_recover(struct service *s, const struct session_row *row)
 	session->is_inherited = true;
 	session->kept_sec = row->expires_sec;
 	uuid_to_hex(row->id, session->workspace);
+	session_read_mark(session);
 	struct policy policy = { 0 };
 	struct policy_refusal refusal = { 0 };
 	struct policy_request asked = { .trust_level = row->trust_level };
@@ -361,6 +362,8 @@ void session_match(struct service *s, const char (*workspaces)[33], size_t n)
 			s->runtime->drop_workspace(s->host, workspaces[k]);
 	}
 	for (struct session *i = s->sessions; i; i = i->next) {
+		if (i->mark)
+			session_mend(i);
 		if (i->is_lost)
 			log_warn("session %s lost its files with the keeper", i->row.id);
 		session_set_text(&i->row.state, i->is_lost ? "lost" : "active");

@@ -26,18 +26,27 @@ struct problem;
 struct request;
 struct service;
 
+/* What a restore has begun, and not ended. */
+enum session_mark {
+	SESSION_WHOLE,
+	SESSION_RESTORING, /* old files and new ones may be mixed */
+	SESSION_REMAKING,  /* its workspace is new, and has none of its files */
+};
+
 struct session {
 	struct session *next;
 	struct service *service;
 	struct session_row row;
 	char workspace[33]; /* as the keeper calls it: the id without dashes */
 	uint64_t workspace_bytes;
-	bool is_stored;        /* its row is */
-	int64_t kept_sec;      /* when it expires, as the store knows */
-	bool is_lost;          /* the keeper that had its files is gone */
-	bool is_ending;        /* being deleted */
-	bool is_gone;          /* not in the list any more; freed when n_work is 0 */
-	bool is_fetching;      /* a repository is being cloned for it */
+	bool is_stored;   /* its row is */
+	int64_t kept_sec; /* when it expires, as the store knows */
+	bool is_lost;     /* the keeper that had its files is gone */
+	bool is_ending;   /* being deleted */
+	bool is_gone;     /* not in the list any more; freed when n_work is 0 */
+	bool is_fetching; /* a repository is being cloned for it */
+	enum session_mark mark;
+	size_t n_restores;     /* under way */
 	size_t n_runs;         /* live ones in it */
 	size_t n_work;         /* threads, calls and callbacks that come back to it */
 	struct ending *ending; /* whoever waits for the end of its runs */
@@ -164,6 +173,7 @@ void session_list_files(struct session *session, session_listing_cb *done, void 
 
 typedef void snapshot_cb(void *ctx, const struct snapshot_row *row, struct problem *problem);
 void session_snapshot(struct session *session, snapshot_cb *done, void *ctx);
+/* Also when its workspace is lost: then it gets a new one, and is as good as before. */
 void session_restore(struct session *session, const char *snapshot_id, session_cb *done, void *ctx);
 /* `removed` false when there was none. */
 typedef void snapshot_removed_cb(void *ctx, bool removed, struct problem *problem);

@@ -113,14 +113,13 @@ bool session_is_usable(const struct session *session, struct problem *p)
 		(void)problem_set(p, "session_not_found", "the session is being deleted");
 	else if (session->is_lost)
 		(void)problem_set(p, "workspace_lost",
-			"the files of this session were lost when the keeper ended; make a new one");
+			"the files of this session were lost when the keeper ended; restore a "
+			"snapshot, or make a new one");
 	return p->status == 0;
 }
 
-bool session_is_quiet(const struct session *session, struct problem *p)
+bool session_is_still(const struct session *session, struct problem *p)
 {
-	if (!session_is_usable(session, p))
-		return false;
 	if (session->n_runs == 0)
 		return true;
 	(void)problem_set(
@@ -128,6 +127,11 @@ bool session_is_quiet(const struct session *session, struct problem *p)
 	problem_add(p, "active_runs", json_integer((json_int_t)session->n_runs));
 	problem_add(p, "session_id", json_string(session->row.id));
 	return false;
+}
+
+bool session_is_quiet(const struct session *session, struct problem *p)
+{
+	return session_is_usable(session, p) && session_is_still(session, p);
 }
 
 static void on_uploaded(void *ctx, int r, const char *text, uint64_t n_bytes)

@@ -1,6 +1,7 @@
 /* What the files of sessions share: session.c finds and ends them, session_create.c makes them,
- * session_files.c, session_snapshot.c and session_git.c change what is in their workspaces,
- * session_fetch.c reads it, and session_clear.c removes what their runs left. */
+ * session_files.c, session_restore.c and session_git.c change what is in their workspaces,
+ * session_snapshot.c keeps it, session_fetch.c reads it, and session_clear.c removes what their
+ * runs left. */
 #pragma once
 #include "core/session.h"
 
@@ -13,6 +14,8 @@ void session_fill_expiry(struct session *session);
 /* Can anything be done to its files, and do none of its runs touch them now? */
 bool session_is_usable(const struct session *session, struct problem *p);
 bool session_is_quiet(const struct session *session, struct problem *p);
+/* Only the latter. */
+bool session_is_still(const struct session *session, struct problem *p);
 
 /* The code of a problem when an errand failed since the session or the keeper is gone, whatever it
  * was for; else NULL. */
@@ -33,6 +36,16 @@ void session_copy_problem(struct problem *p, const struct session *session,
 
 /* Replace its files by those in `fd`, a pack stream; takes it. */
 void session_restore_from(struct session *session, int fd, session_cb *done, void *ctx);
+
+/* A descriptor of a snapshot of it, or -1. */
+int session_open_snapshot(const struct session *session, const char *snapshot_id);
+
+/* What was said on disk of a restore when the server ended. */
+void session_read_mark(struct session *session);
+
+/* After the keeper said whether it has its workspace: what a restore left half done is made good,
+ * and a workspace that was never filled goes. */
+void session_mend(struct session *session);
 
 /* Remove the artifacts of its runs; 0, or what kept them from being removed. */
 typedef void session_cleared_cb(void *ctx, int r);

@@ -1,11 +1,9 @@
-/* Snapshots: the workspace of a session as a pack stream in a file, and back from it. */
+/* Snapshots: the workspace of a session as a pack stream in a file. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/sendfile.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -180,64 +178,6 @@ void session_snapshot(struct session *session, snapshot_cb *done, void *ctx)
 	errand_start(session, &plan, on_snapped, s);
 }
 
-/* --- back from one --- */
-
-struct restoring {
-	struct session *session;
-	int fd;
-	session_cb *done;
-	void *ctx;
-};
-
-static int feed_file(void *ctx, int fd, struct err *err)
-{
-	const struct restoring *r = ctx;
-	off_t at = 0;
-	struct stat st;
-
-	if (fstat(r->fd, &st) < 0)
-		return err_errno(err, "look at the snapshot");
-	while (at < st.st_size) {
-		ssize_t n = sendfile(fd, r->fd, &at, (size_t)(st.st_size - at));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return err_errno(err, "send the snapshot");
-		if (n == 0)
-			return err_set(err, -EIO, "the snapshot shrank");
-	}
-	return 0;
-}
-
-static void on_restored(void *ctx, int r, const char *text, uint64_t n_bytes)
-{
-	struct restoring *w = ctx;
-	struct problem problem = { 0 };
-
-	(void)n_bytes;
-	close_fdp(&w->fd);
-	if (r < 0)
-		session_files_problem(&problem, w->session, r, text);
-	w->done(w->ctx, w->session, &problem);
-	problem_fini(&problem);
-	free(w);
-}
-
-void session_restore_from(struct session *session, int fd, session_cb *done, void *ctx)
-{
-	struct restoring *w = xnew(struct restoring);
-	struct errand_plan plan = {
-		.feed = feed_file,
-		.feed_ctx = w,
-		.clears = true,
-		.capture_fd = -1,
-	};
-
-	*w = (struct restoring){ .session = session, .fd = fd, .done = done, .ctx = ctx };
-	errand_start(session, &plan, on_restored, w);
-}
-
 /* "snap-" and twelve digits: nothing else becomes part of a path. */
 static bool is_snapshot_id(const char *id)
 {
@@ -246,26 +186,14 @@ static bool is_snapshot_id(const char *id)
 	return hex && str_is_hex(hex, 12);
 }
 
-void session_restore(struct session *session, const char *snapshot_id, session_cb *done, void *ctx)
+int session_open_snapshot(const struct session *session, const char *snapshot_id)
 {
-	struct problem problem = { 0 };
 	char path[256];
-	int fd = -1;
 
-	if (session_is_quiet(session, &problem)) {
-		snapshot_path(session, snapshot_id, path, sizeof(path));
-		if (is_snapshot_id(snapshot_id))
-			fd = openat(
-				session->service->data_fd, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-		if (fd >= 0) {
-			session_restore_from(session, fd, done, ctx);
-			return;
-		}
-		(void)problem_set(
-			&problem, "snapshot_not_found", "Snapshot not found: %.64s", snapshot_id);
-	}
-	done(ctx, NULL, &problem);
-	problem_fini(&problem);
+	if (!is_snapshot_id(snapshot_id))
+		return -1;
+	snapshot_path(session, snapshot_id, path, sizeof(path));
+	return openat(session->service->data_fd, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 }
 
 struct removal {

@@ -1,4 +1,8 @@
 """Snapshots and clones over REST: they have everything, or there are none."""
+import threading
+import time
+
+import httpx
 import pytest
 
 from server import make_server, server  # noqa: F401 (fixtures)
@@ -107,3 +111,34 @@ def test_a_snapshot_that_was_damaged_changes_nothing(server):
     server.upload(session, ("v.txt", b"v2"))
     assert restore(server, session, made).status_code == 500
     assert shell(server, session, "ls -A; cat v.txt") == "v.txt\nv2"
+
+
+def begin_restore(server, session, snapshot_id):
+    """Somebody who asks for it, and may never hear."""
+    def ask():
+        try:
+            httpx.post(f"{server.url}/api/v1/sandbox/sessions/{session}/restore", timeout=60,
+                       headers={"X-API-KEY": server.key}, json={"snapshot_id": snapshot_id})
+        except httpx.TransportError:
+            pass
+    thread = threading.Thread(target=ask)
+    thread.start()
+    return thread
+
+
+def test_a_server_that_is_killed_while_it_restores_leaves_all_old_files_or_all_new(make_server):
+    server = make_server()
+    session = server.session()["id"]
+    shell(server, session, "for i in $(seq 4000); do echo >new$i; done")
+    made = snapshot(server, session)
+    fill = "find . -mindepth 1 -delete; for i in $(seq 5000); do echo >old$i; done"
+    count = "ls -A | tr -d 0-9 | sort | uniq -c | tr -s ' '"
+    for moment in (0.04, 0.06, 0.08, 0.1, 0.15):
+        shell(server, session, fill)
+        asking = begin_restore(server, session, made)
+        time.sleep(moment)
+        server.kill()
+        asking.join()
+        server.start()
+        snapshot(server, session)  # whoever looks at the files waits for those who look after them
+        assert shell(server, session, count) in (" 4000 new\n", " 5000 old\n")

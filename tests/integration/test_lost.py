@@ -509,6 +509,8 @@ def test_the_keeper_is_killed(make_server):
     server = make_server(SANDBOX_MAX_CONCURRENT_RUNS=3, **{
         k: v for k, v in SETTINGS.items() if "CONCURRENT" not in k})
     session = server.session()["id"]
+    assert server.upload(session, ("a.txt", b"kept")).status_code == 200
+    snapshot = server.post(f"/sessions/{session}/snapshot").json()["snapshot_id"]
     assert server.upload(session, ("a.txt", b"kept?")).status_code == 200
     running = [server.start_run("sh", "-c", ENDLESS, timeout_sec=60).json()["id"] for _ in "12"]
     running.append(server.start_run("sh", "-c", ENDLESS, session_id=session).json()["id"])
@@ -540,8 +542,21 @@ def test_the_keeper_is_killed(make_server):
     assert server.run("ls", session_id=fresh)["exit_code"] == 0
     for run_id in running:
         assert end_of(server.status(run_id)) == GONE
+    check_restored_session(server, session, snapshot)
     assert server.delete(f"/sessions/{session}").status_code in (200, 204)
     assert server.get(f"/sessions/{session}").status_code == 404
+
+
+def check_restored_session(server, session, snapshot):
+    """A snapshot outlives the keeper, and the session has its files again."""
+    answer = server.post(f"/sessions/{session}/restore", json={"snapshot_id": "snap-000000000000"})
+    assert answer.status_code == 404, answer.text
+    check_lost_session(server, session)
+    answer = server.post(f"/sessions/{session}/restore", json={"snapshot_id": snapshot})
+    assert answer.status_code == 200, answer.text
+    assert server.get(f"/sessions/{session}").json()["state"] == "active"
+    assert server.run("cat", "a.txt", session_id=session)["stdout"] == "kept"
+    assert server.upload(session, ("b.txt", b"new")).status_code == 200
 
 
 def check_lost_session(server, session):

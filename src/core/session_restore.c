@@ -1,0 +1,305 @@
+/* Restoring: the files of a snapshot in the place of all others. A session whose workspace is lost
+ * gets a new one first.
+ *
+ * The box that does it can be killed half way, also together with us. So it is marked on disk for
+ * as long, beside the snapshots, and made good by the next box: box/commit.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "core/errand.h"
+#include "core/problem.h"
+#include "core/service.h"
+#include "core/session_private.h"
+#include "ipc/pack_write.h"
+
+/* --- marks --- */
+
+static const char *const mark_names[] = {
+	[SESSION_RESTORING] = "restoring",
+	[SESSION_REMAKING] = "remaking",
+};
+
+static void mark_path(const struct session *session, size_t mark, char *buf, size_t size)
+{
+	(void)snprintf(buf, size, "%s/snapshots/%s/%s", session->row.user_id, session->row.id,
+		mark_names[mark]);
+}
+
+static int write_mark(const struct session *session, enum session_mark mark)
+{
+	char path[256];
+
+	if (mark == SESSION_WHOLE)
+		return 0;
+	mark_path(session, mark, path, sizeof(path));
+	AUTO_FD fd = openat(
+		session->service->data_fd, path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	return fd < 0 ? -errno : 0;
+}
+
+static int set_mark(struct session *session, enum session_mark mark)
+{
+	char path[256];
+	int r = session->mark == mark ? 0 : write_mark(session, mark);
+
+	if (r < 0)
+		return r;
+	session->mark = mark;
+	for (size_t i = SESSION_WHOLE + 1; i < ARRAY_SIZE(mark_names); i++) {
+		mark_path(session, i, path, sizeof(path));
+		if (i != (size_t)mark)
+			(void)unlinkat(session->service->data_fd, path, 0);
+	}
+	return 0;
+}
+
+void session_read_mark(struct session *session)
+{
+	char path[256];
+
+	for (size_t i = SESSION_WHOLE + 1; i < ARRAY_SIZE(mark_names); i++) {
+		mark_path(session, i, path, sizeof(path));
+		if (faccessat(session->service->data_fd, path, F_OK, 0) == 0)
+			session->mark = (enum session_mark)i;
+	}
+}
+
+/* --- making good --- */
+
+static int feed_nothing(void *ctx, int fd, struct err *err)
+{
+	struct pack_writer w = { .fd = fd };
+
+	(void)ctx;
+	return pack_write_end(&w, err);
+}
+
+/* A box that takes files in looks first what another one left; this one takes none. */
+static void start_mending(struct session *session, errand_cb *done, void *ctx)
+{
+	struct errand_plan plan = { .feed = feed_nothing, .capture_fd = -1 };
+
+	errand_start(session, &plan, done, ctx);
+}
+
+static void note_mended(struct session *session, int r, const char *text)
+{
+	if (r < 0)
+		log_warn("session %s: what a restore left half done stays so: %s", session->row.id,
+			text);
+	else if (session->n_restores == 0)
+		(void)set_mark(session, SESSION_WHOLE);
+}
+
+static void on_mended(void *ctx, int r, const char *text, uint64_t n_bytes)
+{
+	(void)n_bytes;
+	note_mended(ctx, r, text);
+}
+
+void session_mend(struct session *session)
+{
+	struct service *s = session->service;
+
+	if (session->is_ending)
+		return;
+	if (session->mark == SESSION_RESTORING && !session->is_lost) {
+		start_mending(session, on_mended, session);
+		return;
+	}
+	if (!session->is_lost)
+		s->runtime->drop_workspace(s->host, session->workspace);
+	session->is_lost = true;
+	(void)set_mark(session, SESSION_WHOLE);
+}
+
+/* --- restoring --- */
+
+struct restoring {
+	struct session *session;
+	int fd;
+	bool is_marked;
+	session_cb *done;
+	void *ctx;
+	struct problem problem;
+};
+
+static void end_restoring(struct restoring *w)
+{
+	w->done(w->ctx, w->session, &w->problem);
+	problem_fini(&w->problem);
+	free(w);
+}
+
+static int feed_file(void *ctx, int fd, struct err *err)
+{
+	const struct restoring *r = ctx;
+	off_t at = 0;
+	struct stat st;
+
+	if (fstat(r->fd, &st) < 0)
+		return err_errno(err, "look at the snapshot");
+	while (at < st.st_size) {
+		ssize_t n = sendfile(fd, r->fd, &at, (size_t)(st.st_size - at));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return err_errno(err, "send the snapshot");
+		if (n == 0)
+			return err_set(err, -EIO, "the snapshot shrank");
+	}
+	return 0;
+}
+
+static void note_restored(struct session *session)
+{
+	session->is_lost = false;
+	session_set_text(&session->row.state, "active");
+	(void)set_mark(session, session->n_restores > 0 ? SESSION_RESTORING : SESSION_WHOLE);
+}
+
+static void on_made_good(void *ctx, int r, const char *text, uint64_t n_bytes)
+{
+	struct restoring *w = ctx;
+
+	(void)n_bytes;
+	note_mended(w->session, r, text);
+	end_restoring(w);
+}
+
+/* It did not work, which is answered when all is as it was. */
+static void make_good(struct restoring *w, int r)
+{
+	struct session *session = w->session;
+	struct service *s = session->service;
+
+	/* The keeper or the session is gone: whoever finds it again finds the mark, too. */
+	if (session_gone_code(r) || session->n_restores > 0) {
+		end_restoring(w);
+		return;
+	}
+	if (session->mark == SESSION_RESTORING) {
+		start_mending(session, on_made_good, w);
+		return;
+	}
+	s->runtime->drop_workspace(s->host, session->workspace);
+	(void)set_mark(session, SESSION_WHOLE);
+	end_restoring(w);
+}
+
+static void on_restored(void *ctx, int r, const char *text, uint64_t n_bytes)
+{
+	struct restoring *w = ctx;
+	struct session *session = w->session;
+
+	(void)n_bytes;
+	close_fdp(&w->fd);
+	session->n_restores -= w->is_marked;
+	if (r < 0)
+		session_files_problem(&w->problem, session, r, text);
+	else if (w->is_marked)
+		note_restored(session);
+	if (r < 0 && w->is_marked)
+		make_good(w, r);
+	else
+		end_restoring(w);
+}
+
+static struct restoring *new_restoring(struct session *session, int fd, session_cb *done, void *ctx)
+{
+	struct restoring *w = xnew(struct restoring);
+
+	*w = (struct restoring){ .session = session, .fd = fd, .done = done, .ctx = ctx };
+	return w;
+}
+
+static void start_restoring(struct restoring *w)
+{
+	struct errand_plan plan = {
+		.feed = feed_file,
+		.feed_ctx = w,
+		.clears = true,
+		.capture_fd = -1,
+	};
+
+	errand_start(w->session, &plan, on_restored, w);
+}
+
+void session_restore_from(struct session *session, int fd, session_cb *done, void *ctx)
+{
+	start_restoring(new_restoring(session, fd, done, ctx));
+}
+
+static void on_workspace(void *ctx, int code, const char *text)
+{
+	struct restoring *w = ctx;
+	struct session *session = w->session;
+
+	/* Another restore may have made it, and waits or is under way. */
+	if (code < 0 && code != -EEXIST)
+		on_restored(w, -ECONNRESET, text, 0);
+	else if (session->is_ending || session->is_gone)
+		on_restored(w, -ECANCELED, "the session is being deleted", 0);
+	else
+		start_restoring(w);
+	session->n_work--;
+	session_check_ending(session);
+}
+
+static void remake(struct restoring *w)
+{
+	struct session *session = w->session;
+	struct service *s = session->service;
+
+	session->n_work++;
+	if (s->host)
+		s->runtime->make_workspace(
+			s->host, session->workspace, session->workspace_bytes, on_workspace, w);
+	else
+		on_workspace(w, -EAGAIN, "the keeper is not there");
+}
+
+static int open_files(struct session *session, const char *snapshot_id, struct problem *problem)
+{
+	bool remakes = session->is_lost && !session->is_ending;
+
+	if (!(remakes ? session_is_still(session, problem) : session_is_quiet(session, problem)))
+		return -1;
+	AUTO_FD fd = session_open_snapshot(session, snapshot_id);
+	if (fd < 0)
+		return problem_set(
+			problem, "snapshot_not_found", "Snapshot not found: %.64s", snapshot_id);
+	if (set_mark(session, remakes ? SESSION_REMAKING : SESSION_RESTORING) < 0)
+		return problem_set(problem, "insufficient_storage",
+			"it could not be noted that the snapshot is being restored");
+	return take_fd(&fd);
+}
+
+void session_restore(struct session *session, const char *snapshot_id, session_cb *done, void *ctx)
+{
+	struct problem problem = { 0 };
+	int fd = open_files(session, snapshot_id, &problem);
+
+	if (fd < 0) {
+		done(ctx, NULL, &problem);
+		problem_fini(&problem);
+		return;
+	}
+	struct restoring *w = new_restoring(session, fd, done, ctx);
+	w->is_marked = true;
+	session->n_restores++;
+	if (session->is_lost)
+		remake(w);
+	else
+		start_restoring(w);
+}

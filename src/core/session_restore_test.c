@@ -1,0 +1,248 @@
+#include "base/path.h"
+#include "core/service_sample.h"
+#include "core/session.h"
+
+#define SNAPSHOT "snap-0123456789ab"
+
+typedef char names[1][WORKSPACE_ID_SIZE + 1];
+
+/* The path of something beside the snapshots of the session. */
+static char *path_of(struct sample *m, const struct session *session, const char *name)
+{
+	char path[200];
+
+	(void)snprintf(path, sizeof(path), "alice/snapshots/%s%s%s", session->row.id,
+		*name ? "/" : "", name);
+	return service_path(m->service, path);
+}
+
+/* A session that has a snapshot. */
+static struct session *sample_snapped(struct sample *m)
+{
+	struct session *session = sample_session(m);
+	AUTO_FREE char *dir = path_of(m, session, "");
+	AUTO_FREE char *path = path_of(m, session, SNAPSHOT);
+
+	CHECK_EQ(path_make_dirs(dir, 0700, NULL), 0);
+	scratch_write(AT_FDCWD, path, "all files");
+	return session;
+}
+
+static bool is_marked(struct sample *m, const struct session *session)
+{
+	AUTO_FREE char *restoring = path_of(m, session, "restoring");
+	AUTO_FREE char *remaking = path_of(m, session, "remaking");
+
+	return scratch_has(AT_FDCWD, restoring) || scratch_has(AT_FDCWD, remaking);
+}
+
+static void restore(struct session *session, struct sample_answer *a)
+{
+	*a = (struct sample_answer){ 0 };
+	session_restore(session, SNAPSHOT, sample_on_session, a);
+}
+
+/* The nth box takes what it is sent, and ends so. */
+static void box_ends(struct sample *m, size_t n, enum reason reason)
+{
+	SAMPLE_UNTIL(m, sample_host.n_jobs == n + 1);
+	job_started(sample_job(n));
+	job_ends(sample_job(n), reason, 0);
+}
+
+/* Another keeper is there, that has none of its files. */
+static void lose(const struct session *session)
+{
+	sample_down();
+	sample_up(NULL, 0, NULL, 0);
+	CHECK(session->is_lost);
+}
+
+TEST(a_session_that_lost_its_files_has_them_again)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct session *session = sample_snapped(&m);
+	struct sample_answer a;
+
+	lose(session);
+	sample_host.holds_wishes = true;
+	restore(session, &a);
+	CHECK_EQ(sample_host.n_wishes, 1);
+	CHECK_STR(sample_host.wishes[0].id, session->workspace);
+	CHECK_EQ(sample_host.n_jobs, 0);
+	sample_host.wishes[0].done(sample_host.wishes[0].ctx, 0, "");
+	CHECK(session->is_lost); /* until the files are there */
+	CHECK(is_marked(&m, session));
+	CHECK(sample_job(0)->clears);
+	box_ends(&m, 0, REASON_EXIT_CODE_0);
+	SAMPLE_UNTIL(&m, a.n);
+	CHECK_EQ(a.status, 0);
+	CHECK(!session->is_lost);
+	CHECK_STR(session->row.state, "active");
+	CHECK(!is_marked(&m, session));
+	sample_remove(&m);
+}
+
+TEST(a_lost_session_stays_lost_when_it_can_not_be_restored)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct session *session = sample_snapped(&m);
+	struct sample_answer a;
+
+	lose(session);
+	session_restore(session, "snap-000000000000", sample_on_session, &a);
+	CHECK_STR(a.code, "snapshot_not_found");
+	restore(session, &a);
+	box_ends(&m, 0, REASON_OOM_KILLED);
+	SAMPLE_UNTIL(&m, a.n);
+	CHECK_EQ(a.status, 500);
+	CHECK(session->is_lost);
+	CHECK_EQ(sample_host.n_dropped, 1);
+	sample_host.holds_wishes = true;
+	restore(session, &a);
+	sample_host.wishes[0].done(sample_host.wishes[0].ctx, -ENOSPC, "no room");
+	CHECK_STR(a.code, "runtime_unavailable");
+	CHECK(session->is_lost);
+	sample_remove(&m);
+}
+
+TEST(two_restores_of_a_lost_session_are_done_one_after_the_other)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct session *session = sample_snapped(&m);
+	struct sample_answer a, b;
+
+	lose(session);
+	sample_host.holds_wishes = true;
+	restore(session, &a);
+	restore(session, &b);
+	sample_host.wishes[0].done(sample_host.wishes[0].ctx, 0, "");
+	sample_host.wishes[1].done(sample_host.wishes[1].ctx, -EEXIST, "there is one already");
+	box_ends(&m, 0, REASON_OOM_KILLED);
+	SAMPLE_UNTIL(&m, a.n);
+	CHECK_EQ(sample_host.n_dropped, 0);
+	box_ends(&m, 1, REASON_EXIT_CODE_0);
+	SAMPLE_UNTIL(&m, b.n);
+	CHECK_EQ(a.status, 500);
+	CHECK_EQ(b.status, 0);
+	CHECK(!session->is_lost && !is_marked(&m, session));
+	sample_remove(&m);
+}
+
+TEST(a_lost_session_may_be_deleted_while_its_workspace_is_made)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct session *session = sample_snapped(&m);
+	struct sample_answer a, gone = { 0 };
+
+	lose(session);
+	sample_host.holds_wishes = true;
+	restore(session, &a);
+	session_delete(session, sample_on_session, &gone);
+	CHECK_EQ(gone.n, 0);
+	sample_host.wishes[0].done(sample_host.wishes[0].ctx, 0, "");
+	CHECK_STR(a.code, "session_not_found");
+	SAMPLE_UNTIL(&m, gone.n);
+	CHECK_EQ(gone.status, 0);
+	CHECK_EQ(sample_host.n_dropped, 1);
+	CHECK_EQ(sample_host.n_jobs, 0);
+	sample_remove(&m);
+}
+
+/* The answer comes when a box has looked after it. */
+TEST(a_restore_whose_box_was_killed_is_made_good)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct session *session = sample_snapped(&m);
+	struct sample_answer a;
+
+	restore(session, &a);
+	box_ends(&m, 0, REASON_OOM_KILLED);
+	SAMPLE_UNTIL(&m, sample_host.n_jobs == 2);
+	CHECK_EQ(a.n, 0);
+	CHECK(is_marked(&m, session));
+	CHECK_EQ(sample_job(1)->deed, DEED_FILES);
+	CHECK(sample_job(1)->takes_files && !sample_job(1)->clears);
+	box_ends(&m, 1, REASON_EXIT_CODE_0);
+	SAMPLE_UNTIL(&m, a.n);
+	CHECK_EQ(a.status, 500);
+	CHECK(!is_marked(&m, session));
+	sample_remove(&m);
+}
+
+/* The server ends while files are restored; the next one finds the workspace, if `is_kept`. */
+static struct session *restart_amid(struct sample *m, bool loses_before, bool is_kept)
+{
+	struct session *session = sample_snapped(m);
+	struct sample_answer a;
+	names kept;
+
+	memcpy(kept[0], session->workspace, sizeof(kept[0]));
+	if (loses_before)
+		lose(session);
+	restore(session, &a);
+	job_started(sample_job(0));
+	sample_restart(m);
+	CHECK_EQ(a.n, 1);
+	CHECK_EQ(m->service->n_sessions, 1);
+	sample_up(NULL, 0, (const char(*)[WORKSPACE_ID_SIZE + 1]) kept, is_kept);
+	return m->service->sessions;
+}
+
+TEST(a_restore_that_ended_with_the_server_is_made_good_by_the_next)
+{
+	SAMPLE(m);
+	sample_use_sqlite(&m);
+	sample_open(&m);
+	const struct session *session = restart_amid(&m, false, true);
+
+	CHECK(!session->is_lost && is_marked(&m, session));
+	CHECK(sample_job(0)->takes_files && !sample_job(0)->clears);
+	box_ends(&m, 0, REASON_EXIT_CODE_0);
+	SAMPLE_UNTIL(&m, !is_marked(&m, session));
+	sample_restart(&m);
+	sample_up(NULL, 0, NULL, 0);
+	CHECK_EQ(sample_host.n_jobs, 0);
+	sample_remove(&m);
+}
+
+TEST(a_workspace_that_was_never_filled_goes)
+{
+	SAMPLE(m);
+	sample_use_sqlite(&m);
+	sample_open(&m);
+	const struct session *session = restart_amid(&m, true, true);
+
+	CHECK(session->is_lost && !is_marked(&m, session));
+	CHECK_EQ(sample_host.n_jobs, 0);
+	CHECK_EQ(sample_host.n_dropped, 1);
+	CHECK_STR(session->row.state, "lost");
+	sample_remove(&m);
+}
+
+TEST(nothing_is_made_good_in_a_workspace_that_is_gone)
+{
+	SAMPLE(m);
+	sample_use_sqlite(&m);
+	sample_open(&m);
+	const struct session *session = restart_amid(&m, false, false);
+
+	CHECK(session->is_lost && !is_marked(&m, session));
+	CHECK_EQ(sample_host.n_jobs, 0);
+	CHECK_EQ(sample_host.n_dropped, 0);
+	sample_remove(&m);
+}
+
+TESTS(UNIT(a_session_that_lost_its_files_has_them_again),
+	UNIT(a_lost_session_stays_lost_when_it_can_not_be_restored),
+	UNIT(two_restores_of_a_lost_session_are_done_one_after_the_other),
+	UNIT(a_lost_session_may_be_deleted_while_its_workspace_is_made),
+	UNIT(a_restore_whose_box_was_killed_is_made_good),
+	UNIT(a_restore_that_ended_with_the_server_is_made_good_by_the_next),
+	UNIT(a_workspace_that_was_never_filled_goes),
+	UNIT(nothing_is_made_good_in_a_workspace_that_is_gone))
