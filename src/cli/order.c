@@ -144,6 +144,16 @@ static const char **join(const char *const *words, int argc, char **argv)
 	return all;
 }
 
+/* A PATH is for the program, not for who runs it. */
+static void find_program(struct order *req)
+{
+	for (size_t i = 0; i < req->v.env.n; i++) {
+		if (str_after(req->v.env.values[i], "PATH="))
+			req->argv[0] = lang_program(
+				req->lang, req->v.image, req->program, sizeof(req->program));
+	}
+}
+
 static int make_command(struct order *req, int argc, char **argv, struct err *err)
 {
 	if (!req->lang) {
@@ -157,6 +167,7 @@ static int make_command(struct order *req, int argc, char **argv, struct err *er
 	if (r < 0)
 		return r;
 	req->argv = join(req->lang->argv, argc > 0 ? argc - 1 : 0, argv + 1);
+	find_program(req);
 	req->files[req->n_files++] = (struct belljar_file){
 		.name = req->lang->source,
 		.bytes = req->source,

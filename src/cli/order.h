@@ -39,6 +39,7 @@ struct order {
 	struct order_values v;
 	struct belljar_task_options task; /* borrows from all of the following */
 	const struct lang *lang;
+	char program[256]; /* that runs it, if its name is not enough */
 	const char **argv;
 	const char **env;
 	const char **captures;

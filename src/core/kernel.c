@@ -12,6 +12,7 @@
 #include "core/run_private.h"
 #include "core/service.h"
 #include "core/session_private.h"
+#include "lang/lang.h"
 
 /* The longest that a keeper lets anything live. */
 #define LIFE_MAX_SEC (7u * 24u * 3600u)
@@ -151,14 +152,25 @@ static json_t *resources_of(const struct kernel_limits *limits)
 	return o;
 }
 
+/* Which interpreter it is does not depend on the PATH of the session's programs. */
+static const char *interpreter_of(const struct session *session, char *buf, size_t size)
+{
+	const struct lang *l = lang_find("python");
+	AUTO_JSON *env = session->row.env ? json_loads(session->row.env, 0, NULL) : NULL;
+
+	return json_object_get(env, "PATH") ? lang_program(l, session->row.base_image, buf, size)
+					    : l->argv[0];
+}
+
 static int make_request(const struct kernel *k, struct request *ret, struct problem *p)
 {
 	AUTO_FREE char *driver = xcalloc(1, kernel_driver_size + 1);
+	char program[256];
 
 	memcpy(driver, kernel_driver, kernel_driver_size);
 	AUTO_JSON *body = json_pack("{s:s, s:[s, s, s], s:{s:s}, s:o}", "session_id",
-		k->session->row.id, "command", "python3", "-c", driver, "labels", "kernel",
-		"python", "resources", resources_of(&k->asked));
+		k->session->row.id, "command", interpreter_of(k->session, program, sizeof(program)),
+		"-c", driver, "labels", "kernel", "python", "resources", resources_of(&k->asked));
 	/* It lives longer, but by this it is judged. */
 	if (k->first->timeout_ms)
 		(void)json_object_set_new(

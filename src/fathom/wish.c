@@ -25,8 +25,6 @@ static json_t *source_of(const struct fathom_message *m, const struct lang *l)
 	return files;
 }
 
-/* A PATH of the client's is for its program, not for who runs that. What is in an image of its
- * own we do not know: there it is looked for like any other. */
 static json_t *command_of(const struct fathom_message *m, const struct lang *l, const char *image)
 {
 	json_t *list = json_array();
@@ -34,9 +32,9 @@ static json_t *command_of(const struct fathom_message *m, const struct lang *l, 
 
 	for (size_t i = 0; l->argv[i]; i++)
 		(void)json_array_append_new(list, json_string(l->argv[i]));
-	if (json_object_get(m->env, "PATH") && streq(image, "host") &&
-		lang_find_program(l, program, sizeof(program)))
-		(void)json_array_set_new(list, 0, json_string(program));
+	if (json_object_get(m->env, "PATH"))
+		(void)json_array_set_new(
+			list, 0, json_string(lang_program(l, image, program, sizeof(program))));
 	return list;
 }
 

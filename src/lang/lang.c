@@ -234,6 +234,13 @@ bool lang_find_program(const struct lang *l, char *buf, size_t size)
 	return find_program(l->argv[0], buf, size);
 }
 
+const char *lang_program(const struct lang *l, const char *image, char *buf, size_t size)
+{
+	bool is_known = !image || streq(image, "host");
+
+	return is_known && lang_find_program(l, buf, size) ? buf : l->argv[0];
+}
+
 static bool is_met(const struct lang_need *need)
 {
 	char path[256];

@@ -37,6 +37,11 @@ void lang_list(char *buf, size_t size);
  * "/usr/bin/python3". False when it is not there. Looks at the disk each time. */
 bool lang_find_program(const struct lang *l, char *buf, size_t size);
 
+/* The same for a guest with a PATH of its caller's, which is for the guest, and not for who runs
+ * it. What is in another image we do not know: there it is looked for like any other program, by
+ * its name. Either that or `buf`. NULL is the "host" image. */
+const char *lang_program(const struct lang *l, const char *image, char *buf, size_t size);
+
 /* Whether the "host" image can run it: 0, or -ENOENT with a sentence that names what is missing
  * and the package that has it. Looks at the disk each time, so that what was just installed
  * counts. */

@@ -102,6 +102,10 @@ TEST(programs_are_found_without_a_path)
 	CHECK_EQ(access(path, X_OK), 0);
 	CHECK(!lang_find_program(lang_find("shell"), small, sizeof(small)));
 	CHECK(!lang_find_program(&missing, path, sizeof(path)));
+	CHECK_STR(lang_program(&missing, "host", path, sizeof(path)), "no-such-program");
+	CHECK_STR(lang_program(lang_find("shell"), "mine", path, sizeof(path)), "sh");
+	CHECK_EQ(lang_program(lang_find("shell"), "host", path, sizeof(path))[0], '/');
+	CHECK_EQ(lang_program(lang_find("shell"), NULL, path, sizeof(path))[0], '/');
 }
 
 TEST(a_slip_is_noticed)

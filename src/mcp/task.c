@@ -13,6 +13,7 @@
 #include "core/service.h"
 #include "core/session.h"
 #include "core/stream.h"
+#include "lang/lang.h"
 #include "mcp/call.h"
 #include "mcp/mcp_peer.h"
 #include "mcp/tool.h"
@@ -177,6 +178,17 @@ void task_start(struct task *t)
 	request_fini(&request);
 }
 
+/* Which program runs the code does not depend on the PATH that the code is to have. */
+static void find_program(const struct task *t, const struct session *session)
+{
+	char buf[256];
+
+	if (!t->lang || !json_object_get(json_object_get(t->body, "env"), "PATH"))
+		return;
+	const char *program = lang_program(t->lang, session->row.base_image, buf, sizeof(buf));
+	(void)json_array_set_new(json_object_get(t->body, "command"), 0, json_string(program));
+}
+
 static void on_session(struct call *c, struct session *session)
 {
 	struct task *t = c->work;
@@ -186,6 +198,7 @@ static void on_session(struct call *c, struct session *session)
 		return;
 	}
 	(void)json_object_set_new(t->body, "session_id", json_string(session->row.id));
+	find_program(t, session);
 	task_start(t);
 }
 

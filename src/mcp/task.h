@@ -11,6 +11,7 @@
 #include "core/run.h"
 
 struct call;
+struct lang;
 struct session;
 
 #define TASK_FIRST_WORD_MS 500u /* until progress is told for the first time */
@@ -27,7 +28,8 @@ struct task {
 	uv_timer_t timer; /* while it is told of */
 	bool has_timer;
 	uint64_t begun_ms;
-	bool lists; /* what is in its workspace at its end */
+	bool lists;              /* what is in its workspace at its end */
+	const struct lang *lang; /* whose program is the first word of its command; or NULL */
 	/* It is over: answer the call. */
 	void (*over)(struct task *t, struct run *run);
 };

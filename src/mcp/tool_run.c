@@ -244,11 +244,12 @@ static json_t *body_of(const struct lang *l, const json_t *arguments, const char
 	return body;
 }
 
-static void start_code(struct call *c, json_t *body, const json_t *arguments)
+static void start_code(struct call *c, const struct lang *l, json_t *body, const json_t *arguments)
 {
 	struct task *t = task_new(c, body, finish_code);
 
 	t->lists = true;
+	t->lang = l;
 	task_start_in_session(t, arguments);
 }
 
@@ -270,11 +271,11 @@ static void start_python(struct call *c, const json_t *arguments)
 	}
 	json_t *body = body_of(l, arguments, c->tool->name);
 	(void)snprintf(size, sizeof(size), "%zu", n_code);
-	set(body, "command", json_pack("[s,s,s,s]", "python3", "-c", python_start, size));
+	set(body, "command", json_pack("[s,s,s,s]", l->argv[0], "-c", python_start, size));
 	set(body, "stdin",
 		json_pack("s+", json_string_value(code),
 			n_input > 0 ? json_string_value(input) : ""));
-	start_code(c, body, arguments);
+	start_code(c, l, body, arguments);
 }
 
 /* The source becomes a file of the session. */
@@ -293,7 +294,7 @@ static void start_source(struct call *c, const struct lang *l, const json_t *arg
 	set(body, "files", file_of(l->source, code));
 	if (input)
 		(void)json_object_set(body, "stdin", input);
-	start_code(c, body, arguments);
+	start_code(c, l, body, arguments);
 }
 
 static void run_python(struct call *c, const json_t *arguments)

@@ -133,6 +133,15 @@ def test_little_memory_is_enough_to_start(jar, lang):
 
 
 @once
+@pytest.mark.parametrize("lang, code", [
+    ("python", "import os; print(os.environ['PATH'])"), ("shell", "echo $PATH"),
+    ("perl", "print $ENV{PATH}, qq(\\n)")])
+def test_an_interpreter_is_found_whatever_path_the_program_has(jar, lang, code):
+    done = jar.run("--lang", lang, "--env", "PATH=/x", input=code)
+    assert (done.stderr, done.stdout, done.returncode) == ("", "/x\n", 0)
+
+
+@once
 def test_a_compiled_program_has_no_file_open_but_its_own(jar):
     source = ('#include <dirent.h>\n#include <stdio.h>\nint main(void)\n{\n'
               '\tDIR *d = opendir("/proc/self/fd");\n'

@@ -34,6 +34,21 @@ def test_code_that_is_too_large_is_said_to_be_the_code(make_server):
     client.good("run_code", session_id="s", language="python", code="#" * (MIB - 1), stdin="x")
 
 
+@once
+def test_an_interpreter_is_found_whatever_path_the_code_has(make_server):
+    server = make_server(SANDBOX_MCP_ENV_ALLOW="PATH")
+    client = Client(server)
+    for language, code in (("python", "import os; print(os.environ['PATH'])"),
+                           ("shell", "echo $PATH"), ("perl", "print $ENV{PATH}, qq(\\n)")):
+        got = client.good("run_code", session_id="s", language=language, code=code,
+                          env={"PATH": "/x"})
+        assert got["stdout"] == "/x\n", language
+    made = server.session(env={"PATH": "/y"})["id"]
+    got = client.good("run_python", session_id=made, kernel=True,
+                      code="import os; print(os.environ['PATH'])")
+    assert got["stdout"] == "/y\n"
+
+
 # --- how it ended ---
 
 @once
