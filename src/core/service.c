@@ -480,6 +480,7 @@ void service_close(struct service *s)
 		run_free(s->runs);
 	while (s->sessions)
 		session_free(s->sessions);
+	free(s->past);
 	run_dir_fini(s);
 	journal_free(s->journal);
 	claim_free_all(s);

@@ -54,9 +54,10 @@ struct service {
 	size_t n_runs;
 	struct session *sessions;
 	size_t n_sessions;
-	struct naming *namings; /* sessions that are being made for their names */
-	struct claim *claims;   /* idempotency keys that are being looked at */
-	uv_timer_t tick;        /* once a second: time limits of the queue and of sessions */
+	struct session_past *past; /* of sessions that expired lately; NULL: none did */
+	struct naming *namings;    /* sessions that are being made for their names */
+	struct claim *claims;      /* idempotency keys that are being looked at */
+	uv_timer_t tick;           /* once a second: time limits of the queue and of sessions */
 	uint64_t next_sweep_ns;
 	struct turn *turns;        /* the one under way, and those that wait for it */
 	char *root;                /* where the keeper listens */

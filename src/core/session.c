@@ -312,6 +312,7 @@ void session_expire(struct service *s, uint64_t now_sec)
 		if (i->is_ending || !is_expired(i, now_sec))
 			continue;
 		log_info("session %s expired", i->row.id);
+		session_past_add(i);
 		begin_ending(i, &(struct ending){ .keeps_artifacts = true });
 		n++;
 	}

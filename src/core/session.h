@@ -100,6 +100,10 @@ void session_create_named(
 bool session_name_is_free(
 	struct service *s, const char *name, const struct identity *who, struct problem *problem);
 
+/* When the last session expired that this user called so, by its name or its id. NULL when there
+ * was none, or nobody remembers. Valid until something is done. */
+const char *session_expired_at(struct service *s, const char *name, const struct identity *who);
+
 /* What users are shown as its id: its name, if it has one. */
 static inline const char *session_shown_id(const struct session *session)
 {

@@ -175,6 +175,7 @@ static void on_stored(void *ctx, int r)
 	} else {
 		claim_end(TAKE(c->claim), 0);
 		session->is_stored = true;
+		session_past_forget(s, session->row.name, session->row.user_id);
 		metrics_add(s->metrics, METRIC_SESSIONS_CREATED,
 			METRICS_LABELS(session->row.runtime), 1);
 		audit_session(s->audit, "sandbox.session.created", &session->row, NULL);

@@ -37,6 +37,11 @@ void session_copy_problem(struct problem *p, const struct session *session,
 /* Replace its files by those in `fd`, a pack stream; takes it. */
 void session_restore_from(struct session *session, int fd, session_cb *done, void *ctx);
 
+/* It expired: that is remembered for session_expired_at(), until there is another one of this name
+ * (NULL: it has none). */
+void session_past_add(const struct session *session);
+void session_past_forget(struct service *s, const char *name, const char *user_id);
+
 /* A descriptor of a snapshot of it, or -1. */
 int session_open_snapshot(const struct session *session, const char *snapshot_id);
 

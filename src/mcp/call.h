@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "base/date.h"
 #include "rpc/rpc.h"
 
 struct call;
@@ -46,8 +47,9 @@ struct call {
 	double progress;        /* what was told last */
 	char trace_id[33];
 	bool is_canceled;
-	const struct mcp_tool *tool; /* while it runs one */
-	json_t *session_id;          /* that it named; NULL: none */
+	const struct mcp_tool *tool;    /* while it runs one */
+	json_t *session_id;             /* that it named; NULL: none */
+	char expired_at[DATE_SIZE + 1]; /* when that did before it was made anew; "": it did not */
 	uint64_t since_ns;
 	/* For whoever works on it; both may be NULL, and each is called at most once. */
 	void (*cancel)(struct call *c);  /* the client wants no answer: end the work */

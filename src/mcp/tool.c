@@ -30,18 +30,32 @@ static const char *name_in(const json_t *arguments)
 	return json_string_value(json_object_get(arguments, "session_id"));
 }
 
+static void fail_unknown(struct call *c, const char *name)
+{
+	const char *at = session_expired_at(call_service(c), name, &c->peer->who);
+	bool is_name = session_name_is_valid(name);
+
+	if (at)
+		call_fail_tool(c,
+			"session_not_found: the session %s expired at %s, and its files are gone; "
+			"run_python, run_code and upload_file begin a new, empty one%s",
+			quote(name).text, at, is_name ? "" : " with a name that you choose");
+	else if (is_name)
+		call_fail_tool(c,
+			"session_not_found: there is no session %s; run_python, run_code and "
+			"upload_file create it",
+			quote(name).text);
+	else
+		call_fail_tool(c, "session_not_found: session_id: " NAME_RULE, SESSION_NAME_MAX);
+}
+
 struct session *tool_find_session(struct call *c, const json_t *arguments)
 {
 	const char *name = name_in(arguments);
 	struct session *session = session_find_named(call_service(c), name, &c->peer->who);
 
-	if (!session && session_name_is_valid(name))
-		call_fail_tool(c,
-			"session_not_found: there is no session %s; run_python, run_code and "
-			"upload_file create it",
-			quote(name).text);
-	else if (!session)
-		call_fail_tool(c, "session_not_found: session_id: " NAME_RULE, SESSION_NAME_MAX);
+	if (!session)
+		fail_unknown(c, name);
 	return session;
 }
 
@@ -82,6 +96,8 @@ static void obtain(struct call *c, const char *name, tool_session_cb *found)
 		.source = "mcp",
 		.name = name,
 	};
+	const char *at = session_expired_at(s, name, wish.who);
+	(void)snprintf(c->expired_at, sizeof(c->expired_at), "%s", at ? at : "");
 	struct obtaining *o = xnew(struct obtaining);
 	*o = (struct obtaining){ .call = c, .found = found };
 	session_obtain(s, &wish, on_session, o);
@@ -97,10 +113,24 @@ void tool_obtain_session(struct call *c, const json_t *arguments, tool_session_c
 		found(c, session);
 	} else if (session_name_is_valid(name)) {
 		obtain(c, name, found);
+	} else if (session_expired_at(call_service(c), name, &c->peer->who)) {
+		found(c, NULL);
+		fail_unknown(c, name);
 	} else {
 		found(c, NULL);
 		call_fail_tool(c, "session_id: " NAME_RULE, SESSION_NAME_MAX);
 	}
+}
+
+void tool_tell_of_expiry(const struct call *c, json_t *answer)
+{
+	const char *more = json_string_value(json_object_get(answer, "message"));
+
+	if (c->expired_at[0])
+		(void)json_object_set_new(answer, "message",
+			json_sprintf("the session had expired at %s: its earlier files and "
+				     "variables are gone, and this is a new one%s%s",
+				c->expired_at, more ? "; " : "", more ? more : ""));
 }
 
 /* --- files --- */

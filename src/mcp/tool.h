@@ -45,6 +45,10 @@ struct session *tool_find_session(struct call *c, const json_t *arguments);
 typedef void tool_session_cb(struct call *c, struct session *session);
 void tool_obtain_session(struct call *c, const json_t *arguments, tool_session_cb *found);
 
+/* If the call began anew in a session that had expired, that is said in `message` of the answer,
+ * with what is said there already. */
+void tool_tell_of_expiry(const struct call *c, json_t *answer);
+
 /* "/mnt/data/a/b.txt", "/workspace/a/b.txt", "./a/b.txt" and "a/b.txt" are a/b.txt. NULL for what
  * can not be the path of a file in a session. Part of `path`. */
 const char *tool_relative_path(const char *path);

@@ -132,6 +132,7 @@ static void on_put(void *ctx, const struct upload_result *result, struct problem
 	mcp_peer_tell_listed(c->peer->host, c->peer->who.user_id);
 	json_t *o = json_pack("{s:s,s:I,s:s}", "path", path, "size_bytes", (json_int_t)j->size,
 		"download_url", url);
+	tool_tell_of_expiry(c, o);
 	job_free(j);
 	call_finish_tool(c, NULL, o, false);
 }
@@ -439,7 +440,8 @@ const struct mcp_tool tool_upload_file = {
 	.output_schema = "{" SCHEMA_DIALECT ",\"type\":\"object\",\"required\":[\"path\"],"
 			 "\"properties\":{\"path\":{\"type\":\"string\"},"
 			 "\"size_bytes\":{\"type\":\"integer\"},"
-			 "\"download_url\":{\"type\":\"string\"}}}",
+			 "\"download_url\":{\"type\":\"string\"},"
+			 "\"message\":{\"type\":\"string\"}}}",
 	.annotations = TOOL_CHANGES,
 	.run = upload_file,
 };

@@ -258,6 +258,7 @@ static json_t *outcome_of(const struct call *c, struct kernel_result *r, bool is
 	set(o, "truncated", json_boolean(is_cut));
 	set(o, "reason_code", json_string(reason_of(r)));
 	set(o, "message", message_of(r, is_closed));
+	tool_tell_of_expiry(c, o);
 	set(o, "duration_ms", json_integer((json_int_t)(r->wall_ns + 500000) / 1000000));
 	set(o, "traceback", text_or_null(&r->reply.traceback));
 	set(o, "execution_count", json_integer(r->execution_count));

@@ -212,6 +212,7 @@ static void finish_code(struct task *t, struct run *run)
 				    : json_null();
 	const struct inventory *files = is_good && run->has_listing ? &run->listing : NULL;
 
+	tool_tell_of_expiry(c, o);
 	set(o, "session_id", json_string(session ? session_shown_id(session) : ""));
 	set(o, "traceback", traceback);
 	if (is_cut)

@@ -203,6 +203,35 @@ def test_idle_sessions_make_room_and_expire(make_server):
     assert first.post("ping").status_code == 404
 
 
+@once
+def test_who_comes_back_to_a_session_that_expired_is_told(make_server):
+    server = make_server(SANDBOX_SESSION_TTL_SEC=2)
+    client = Client(server)
+    for name in ("a", "b", "c"):
+        client.put("mine.txt", b"x", session_id=name)
+    (by_id,) = [i["id"] for i in server.get("/sessions").json()["items"] if i["name"] == "a"]
+    when = {i["session_id"]: i["expires_at"] for i in client.good("session_info")["sessions"]}
+    time.sleep(3.5)
+    for name in ("a", by_id):
+        for tool, more in (("list_files", {}), ("session_info", {}), ("close_session", {}),
+                           ("read_artifact", {"path": "mine.txt"})):
+            said = client.bad(tool, session_id=name, **more)
+            assert said.startswith("session_not_found: the session ") and name in said, said
+            assert f"expired at {when['a']}" in said and "upload_file begin a new" in said, said
+    assert "a name that you choose" in client.bad("run_python", session_id=by_id, code="1")
+
+    anew = f"the session had expired at {when['a']}: its earlier files and variables are gone"
+    got = client.good("run_python", session_id="a", code="import os; print(os.listdir())")
+    assert got["stdout"] == "[]\n" and got["message"].startswith(anew)
+    assert client.good("run_python", session_id="a", code="1")["message"] is None
+    got = client.good("run_python", session_id="b", code="1", kernel=True)
+    assert "had expired at" in got["message"] and got["fresh"] == "first_use"
+    got = client.good("upload_file", session_id="c", filename="f", content_base64="")
+    assert "had expired at" in got["message"]
+    client.good("close_session", session_id="a")
+    assert "there is no session" in client.bad("list_files", session_id="a")
+
+
 # --- run_python ---
 
 def test_python_runs_and_files_stay(client):
