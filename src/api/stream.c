@@ -128,7 +128,7 @@ static void on_message(void *ctx, const char *data, size_t size, bool is_text)
 	struct subscriber *s = ctx;
 	struct run *run = run_find(s->api->service, s->run_id, NULL);
 
-	if (!is_text || !run || !run->request.interactive)
+	if (!is_text || !run || !run_input_is_typed(run))
 		return;
 	struct input in = input_parse(data, size);
 	if (in.kind == INPUT_DATA)

@@ -49,6 +49,7 @@ enum input_limit {
 struct run_input {
 	int fd;          /* -1: none yet, or closed */
 	bool has_limits; /* those that follow are set */
+	bool is_typed;   /* the run is interactive */
 	uint64_t max_bytes, max_frame_bytes, bytes_per_sec, idle_sec;
 	uint64_t n_bytes;
 	unsigned n_violations; /* that the stream told of, or will: */
@@ -193,6 +194,8 @@ void run_free(struct run *run);
 /* Input of a person, run_input.c. `reason` of a violation goes to the stream as the protocol
  * says; what is within the limits is taken all the same. What comes before the run has begun
  * waits in memory until then. */
+/* Does it take any? Also of a predecessor's run that the keeper has not told of yet. */
+bool run_input_is_typed(struct run *run);
 void run_input_write(struct run *run, const void *data, size_t size);
 void run_input_close(struct run *run);
 /* Its stdin is there ... */

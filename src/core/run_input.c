@@ -3,7 +3,8 @@
  * is taken. An idle run, or one that used up its total, has its stdin closed.
  *
  * A run that has not begun has no stdin yet: what is typed by then is held, and so is what the
- * stream has to say about it, since its first word is that the run began. */
+ * stream has to say about it, since its first word is that the run began. The same goes for one
+ * of a predecessor's until the keeper has told how far it is. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,9 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/json.h"
 #include "base/str.h"
+#include "core/problem.h"
 #include "core/run.h"
 #include "core/service.h"
 #include "core/stream.h"
@@ -36,22 +39,53 @@ static const char *const reasons[INPUT_LIMIT_COUNT] = {
 	[INPUT_LIMIT_TOTAL] = "stdin_cap",
 };
 
-/* The limits are known from the beginning, and counted from the first byte or the start. */
-static void know_limits(struct run *run)
+static void set_limits(struct run *run, const struct request *r)
 {
 	const struct settings *c = run->service->settings;
-	const struct request *r = &run->request;
 	struct run_input *in = &run->input;
 
-	if (in->has_limits)
-		return;
 	in->has_limits = true;
+	in->is_typed = r->interactive;
 	in->max_bytes = or_default(r->stdin_max_bytes, c->stdin_max_bytes);
 	in->max_frame_bytes = or_default(r->stdin_max_frame_bytes, c->stdin_max_frame_bytes);
 	in->bytes_per_sec = or_default(r->stdin_bps, c->stdin_bps);
 	in->idle_sec = or_default(r->stdin_idle_timeout_sec, c->stdin_idle_sec);
 	in->tokens = (double)in->bytes_per_sec;
 	in->last_ns = clock_monotonic_ns();
+}
+
+/* Of a run of a predecessor's, only the store's text is there before the keeper knows it. */
+static void read_limits(struct run *run)
+{
+	AUTO_JSON *whole = run->row.request ? json_loads(run->row.request, 0, NULL) : NULL;
+	struct problem problem = { 0 };
+	struct request request = { 0 };
+
+	/* One that can not be read takes no input; with the keeper's answer its end is told. */
+	if (request_parse(json_object_get(whole, "body"), REQUEST_RUN, &request, &problem) < 0)
+		request = (struct request){ 0 };
+	set_limits(run, &request);
+	request_fini(&request);
+	problem_fini(&problem);
+}
+
+/* The limits are known from the beginning, and counted from the first byte or the start. */
+static void know_limits(struct run *run)
+{
+	if (run->input.has_limits)
+		return;
+	if (run->request.body)
+		set_limits(run, &run->request);
+	else
+		read_limits(run);
+}
+
+bool run_input_is_typed(struct run *run)
+{
+	if (run->request.body)
+		return run->request.interactive;
+	know_limits(run);
+	return run->input.is_typed;
 }
 
 static bool has_begun(const struct run *run)

@@ -354,7 +354,86 @@ TEST(a_run_may_end_with_input_pending)
 	sample_remove(&m);
 }
 
-TESTS(UNIT(what_the_request_has_is_given_and_then_it_ends), UNIT(none_at_all_is_given_as_well),
+/* One that is typed into goes on while the server ends and another begins; its id for the keeper.
+ * What it is, is only in the store until the keeper tells of it. */
+static struct run *left_over(struct sample *m, const char *more, char hex[1][RUN_ID_SIZE + 1])
+{
+	char id[UUID_SIZE + 1];
+
+	sample_use_sqlite(m);
+	sample_open(m);
+	memcpy(id, typed_into(m, more)->row.id, sizeof(id));
+	uuid_to_hex(id, hex[0]);
+	sample_settle(m);
+	sample_restart(m);
+	return run_find(m->service, id, NULL);
+}
+
+/* The keeper has it, and says how far it is. */
+static void go_on(const char hex[1][RUN_ID_SIZE + 1])
+{
+	sample_up(hex, 1, NULL, 0);
+	job_started(sample_job(0));
+	job_running(sample_job(0));
+}
+
+TEST(what_is_typed_before_the_keeper_tells_of_a_run_is_kept)
+{
+	SAMPLE(m);
+	char hex[1][RUN_ID_SIZE + 1];
+	struct run *run = left_over(&m, ",\"stdin_max_frame_bytes\":5", hex);
+	char buf[64];
+
+	CHECK(run_input_is_typed(run));
+	run_input_write(run, "hello!", 6);
+	run_input_close(run);
+	go_on((const char(*)[RUN_ID_SIZE + 1]) hex);
+	CHECK_EQ(heard(buf, sizeof(buf)), 5);
+	CHECK_STR(buf, "hello");
+	CHECK(sample_job(0)->stdin_is_closed);
+	AUTO_FREE char *frames = end_and_read(&m, run);
+	CHECK(sample_in_order(frames, "\"start\"", "stdin_frame_cap", NULL));
+	sample_remove(&m);
+}
+
+/* The limit of all that is typed holds there as well. */
+TEST(what_is_kept_for_a_run_of_before_is_limited)
+{
+	SAMPLE(m);
+	char hex[1][RUN_ID_SIZE + 1];
+	struct run *run = left_over(&m, ",\"stdin_max_bytes\":4", hex);
+	char buf[64];
+
+	for (int i = 0; i < 10; i++)
+		run_input_write(run, "abc", 3);
+	CHECK_EQ(run->input.n_pending, 4);
+	go_on((const char(*)[RUN_ID_SIZE + 1]) hex);
+	CHECK_EQ(heard(buf, sizeof(buf)), 4);
+	CHECK(sample_job(0)->stdin_is_closed);
+	free(end_and_read(&m, run));
+	sample_remove(&m);
+}
+
+TEST(one_of_before_that_nobody_types_into_takes_nothing)
+{
+	SAMPLE(m);
+	char id[UUID_SIZE + 1];
+
+	sample_use_sqlite(&m);
+	sample_open(&m);
+	memcpy(id, sample_run(&m, SAMPLE_BODY)->row.id, sizeof(id));
+	job_started(sample_job(0));
+	job_running(sample_job(0));
+	sample_settle(&m);
+	sample_restart(&m);
+	CHECK(!run_input_is_typed(run_find(m.service, id, NULL)));
+	sample_remove(&m);
+}
+
+TESTS(UNIT(what_is_typed_before_the_keeper_tells_of_a_run_is_kept),
+	UNIT(what_is_kept_for_a_run_of_before_is_limited),
+	UNIT(one_of_before_that_nobody_types_into_takes_nothing),
+	UNIT(what_the_request_has_is_given_and_then_it_ends), UNIT(none_at_all_is_given_as_well),
 	UNIT(more_than_a_pipe_holds_is_given_as_it_is_taken),
 	UNIT(what_is_typed_arrives_and_the_end_as_well),
 	UNIT(what_is_typed_too_early_waits_and_so_does_the_end), UNIT(an_end_alone_waits_as_well),

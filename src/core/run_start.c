@@ -243,7 +243,7 @@ static void on_started(void *ctx, int fds[CHANNEL_COUNT])
 	if (run->kernel) {
 		kernel_attach(run->kernel, take_fd(&fds[CHANNEL_STDIN]), take_fd(&run->out_fd),
 			take_fd(&run->err_fd));
-	} else if (run->request.interactive) {
+	} else if (run_input_is_typed(run)) {
 		run_input_open(run, take_fd(&fds[CHANNEL_STDIN]));
 	} else if (run->request.input && !run->is_adopted) {
 		run_input_give(run, take_fd(&fds[CHANNEL_STDIN]));

@@ -481,6 +481,29 @@ def test_input_does_not_have_to_wait_for_the_start(make_server):
 
 
 @pytest.mark.once
+def test_input_right_after_a_restart_is_not_lost(make_server):
+    """Also when the keeper has not told yet that the run goes on."""
+    server = make_server()
+    run_id = interactive(server, "cat", stdin_max_frame_bytes=3)
+    assert eventually(lambda: server.status(run_id)["phase"] == "running")
+
+    async def say(text):
+        async with server.connect(f"{BASE}/runs/{run_id}/stream?from_seq=1") as ws:
+            await ws.send(json.dumps(typed(text)))
+            return await take(ws, lambda f: f.get("data") == text)
+    for text in ("abc", "def", "ghi"):
+        server.kill()
+        server.start()
+        asyncio.run(say(text))
+    server.kill()
+    server.start()
+    frames = at_once(server, run_id, typed("jklm"), CLOSE)
+    assert text_of(frames) == b"abcdefghijkl"
+    assert [f["reason"] for f in frames if f["type"] == "truncated"] == ["stdin_frame_cap"]
+    assert frames[-1]["data"]["exit_code"] == 0
+
+
+@pytest.mark.once
 def test_a_nul_is_a_byte_like_any_other(server):
     assert text_of(at_once(server, interactive(server, "cat"), typed("a\0b"), CLOSE)) == b"a\0b"
 
