@@ -264,6 +264,14 @@ static uint64_t first_seq(const char *from_seq, const struct stream *stream)
 	return str_parse_u64(from_seq, STREAM_TAIL - 1, &seq) == 0 ? seq : 0;
 }
 
+/* Others have no use for large messages. */
+static bool takes_input(const struct subscriber *s)
+{
+	struct run *run = run_find(s->api->service, s->run_id, NULL);
+
+	return run && !stream_has_ended(s->stream) && run_input_is_typed(run);
+}
+
 /* Takes the stream. */
 static void subscribe(
 	struct exchange *x, const char *id, const struct visitor *v, struct stream *stream)
@@ -284,7 +292,7 @@ static void subscribe(
 	s->cursor = cursor_open(stream, from, on_wake, s);
 	count(s, METRIC_WS_OPENED);
 	s->ws = exchange_accept_ws(x, &stream_ops, s);
-	if (!stream_has_ended(stream))
+	if (takes_input(s))
 		ws_set_message_max(
 			s->ws, input_message_max(s->api->settings->stdin_max_frame_bytes));
 	on_wake(s);

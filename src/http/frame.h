@@ -25,6 +25,7 @@ enum frame_code {
 	FRAME_CODE_TEXT = 1007,
 	FRAME_CODE_TOO_BIG = 1009,
 	FRAME_CODE_RESTART = 1012,
+	FRAME_CODE_LATER = 1013,
 };
 
 /* The head of one frame; all zero before each. */

@@ -208,6 +208,7 @@ void flow_drop(struct flow *f);
  * pinged, and dropped when it stays silent for the other half. */
 
 #define WS_MESSAGE_MAX (64u << 10) /* of a client, unless a door takes larger ones */
+#define WS_HELD_MAX    (64u << 20) /* of all larger ones together that are not whole yet */
 
 struct ws_ops {
 	/* The socket can take a message: return the next one, with a reference that is given
@@ -229,7 +230,8 @@ struct ws *exchange_accept_ws(struct exchange *x, const struct ws_ops *ops, void
 
 /* Take messages of so many bytes instead of WS_MESSAGE_MAX, from the first one on when it is
  * called at once. A longer one closes with 1009. One that is under way takes as much memory as
- * came of it, and at most twice that. */
+ * came of it, and at most twice that; one that would be larger than WS_MESSAGE_MAX, and take all
+ * of them together over WS_HELD_MAX, closes with 1013. */
 void ws_set_message_max(struct ws *ws, size_t bytes);
 
 void ws_want_write(struct ws *ws);

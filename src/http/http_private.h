@@ -36,6 +36,7 @@ struct http_server {
 	LIST_HEAD(, conn) conns;
 	size_t n_exchanges; /* also those whose client is gone */
 	size_t n_gzips;
+	size_t ws_held; /* bytes of large messages that are not whole, see WS_HELD_MAX */
 	bool is_closing;
 	bool is_tick_closed;
 	void (*done)(void *ctx);

@@ -95,12 +95,26 @@ void ws_set_message_max(struct ws *ws, size_t bytes)
 	ws->message_max = bytes;
 }
 
+/* Small ones are as many as there are connections, and not counted. */
+static size_t counted(size_t room)
+{
+	return room > WS_MESSAGE_MAX ? room : 0;
+}
+
+/* The message as far as it came, for the caller to free; there is none any more. */
+static char *take_message(struct ws *ws)
+{
+	ws->conn->server->ws_held -= counted(ws->message_room);
+	ws->message_size = ws->message_room = 0;
+	return TAKE(ws->message);
+}
+
 void ws_free(struct ws *ws)
 {
 	if (!ws)
 		return;
 	ws->ops->closed(ws->ctx);
-	free(ws->message);
+	free(take_message(ws));
 	free(ws);
 }
 
@@ -167,6 +181,7 @@ void ws_writable(struct ws *ws)
 static size_t refuse(struct ws *ws, size_t size, unsigned code, const char *reason)
 {
 	ws->is_broken = true;
+	free(take_message(ws));
 	ws_close(ws, code, reason);
 	return size;
 }
@@ -199,10 +214,9 @@ static void on_control(struct ws *ws)
 
 static void on_message(struct ws *ws)
 {
-	AUTO_FREE char *message = TAKE(ws->message);
 	size_t size = ws->message_size;
+	AUTO_FREE char *message = take_message(ws);
 
-	ws->message_size = ws->message_room = 0;
 	if (ws->is_closing)
 		return;
 	if (ws->is_text && !frame_is_utf8(message, size)) {
@@ -212,21 +226,33 @@ static void on_message(struct ws *ws)
 	ws->ops->message(ws->ctx, size > 0 ? message : "", size, ws->is_text);
 }
 
-/* Grows with what came, not with what was announced. */
-static char *message_room(struct ws *ws, size_t size)
+/* Grows with what came, not with what was announced; by begin_frame() that is never more than
+ * message_max. False when there are too many large ones. */
+static bool make_room(struct ws *ws, size_t size)
 {
-	if (ws->message_size + size > ws->message_room) {
-		size_t room = ws->message_room * 2;
+	size_t *held = &ws->conn->server->ws_held;
+	size_t need = ws->message_size + size;
+	size_t room = ws->message_room * 2;
 
-		ws->message_room = room > ws->message_size + size ? room : ws->message_size + size;
-		ws->message = realloc(ws->message, ws->message_room);
-		if (!ws->message)
-			abort();
-	}
-	return ws->message + ws->message_size;
+	if (need <= ws->message_room)
+		return true;
+	if (room > ws->message_max)
+		room = ws->message_max;
+	if (room < need)
+		room = need;
+	size_t others = *held - counted(ws->message_room);
+	if (counted(room) > WS_HELD_MAX - others)
+		return false;
+	*held = others + counted(room);
+	ws->message_room = room;
+	ws->message = realloc(ws->message, room);
+	if (!ws->message)
+		abort();
+	return true;
 }
 
-static size_t take_payload(struct ws *ws, const char *data, size_t size)
+/* The number of bytes taken; -1: there is no room for them. */
+static ssize_t take_payload(struct ws *ws, const char *data, size_t size)
 {
 	struct frame *f = &ws->frame;
 
@@ -236,10 +262,12 @@ static size_t take_payload(struct ws *ws, const char *data, size_t size)
 		ws->control_size +=
 			frame_read_payload(f, data, size, ws->control + ws->control_size);
 	} else if (size > 0) {
-		(void)frame_read_payload(f, data, size, message_room(ws, size));
+		if (!make_room(ws, size))
+			return -1;
+		(void)frame_read_payload(f, data, size, ws->message + ws->message_size);
 		ws->message_size += size;
 	}
-	return size;
+	return (ssize_t)size;
 }
 
 static void end_frame(struct ws *ws)
@@ -286,10 +314,12 @@ size_t ws_take(struct ws *ws, const char *data, size_t size)
 		if (!begin_frame(ws))
 			return refuse(ws, size, FRAME_CODE_TOO_BIG, "the message is too big");
 	}
-	at += take_payload(ws, data + at, size - at);
+	ssize_t taken = take_payload(ws, data + at, size - at);
+	if (taken < 0)
+		return refuse(ws, size, FRAME_CODE_LATER, "too many large messages are under way");
 	if (f->left == 0)
 		end_frame(ws);
-	return at;
+	return at + (size_t)taken;
 }
 
 /* --- time --- */

@@ -74,11 +74,13 @@ static void on_closed(void *ctx)
 static const struct ws_ops ops = { .next = on_next, .message = on_message, .closed = on_closed };
 
 #define LARGE_MAX (3u * WS_MESSAGE_MAX)
+#define HUGE_MAX  (WS_HELD_MAX / 8)
 
 static void handle_ws(struct exchange *x)
 {
 	struct echo *e = xnew(struct echo);
 	bool is_large = exchange_query(x, "large");
+	bool is_huge = exchange_query(x, "huge");
 
 	if (exchange_query(x, "protocol"))
 		exchange_set_header(x, "Sec-WebSocket-Protocol", exchange_query(x, "protocol"));
@@ -87,6 +89,8 @@ static void handle_ws(struct exchange *x)
 	e->ws = exchange_accept_ws(x, &ops, e);
 	if (is_large)
 		ws_set_message_max(e->ws, LARGE_MAX);
+	if (is_huge)
+		ws_set_message_max(e->ws, HUGE_MAX);
 	n_live++;
 }
 
@@ -187,6 +191,55 @@ TEST(a_door_may_take_larger_ones)
 	AUTO_FREE char *data = many(LARGE_MAX + 1);
 
 	check_largest(fd, data, LARGE_MAX);
+}
+
+/* The end of a message of HUGE_MAX bytes, all but one of which came before. */
+static void check_rest(int fd)
+{
+	unsigned opcode = 0;
+	size_t size = 0;
+
+	client_send_frame(fd, 0x80, "x", 1);
+	free(client_read_frame(fd, &opcode, &size));
+	CHECK_EQ(size, HUGE_MAX + 1);
+}
+
+TEST(unfinished_messages_have_a_limit_together)
+{
+	SAMPLE(s, .routes = tables);
+	AUTO_FREE char *data = many(HUGE_MAX);
+	int fds[WS_HELD_MAX / HUGE_MAX];
+
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+		fds[i] = client_connect_ws(&s, "/ws?huge=1");
+		client_send_frame(fds[i], 0x01, data, HUGE_MAX - 1);
+		client_send_frame(fds[i], 0x89, "", 0);
+		free(client_read_frame(fds[i], &(unsigned){ 0 }, &(size_t){ 0 })); /* it is there */
+	}
+	/* One more is told, whoever has a small one is not concerned. */
+	AUTO_FD late = client_connect_ws(&s, "/ws?huge=1");
+	AUTO_FD small = client_connect_ws(&s, "/ws");
+	client_send_frame(late, 0x01, data, HUGE_MAX - 1);
+	client_expect_close(late, 1013, "too many large messages are under way");
+	client_send_frame(small, 0x01, data, WS_MESSAGE_MAX - 1);
+	client_send_frame(small, 0x80, "x", 1);
+	free(client_read_frame(small, &(unsigned){ 0 }, &(size_t){ 0 }));
+	client_send_text(small, "still here");
+	client_expect_text(small, "tstill here");
+	/* The place of one that is whole is free again, and so is that of one who left. */
+	check_rest(fds[0]);
+	(void)close(fds[1]);
+	(void)close(late);
+	late = -1;
+	for (int i = 0; i < 5000 && n_live > (int)ARRAY_SIZE(fds); i++)
+		(void)usleep(1000);
+	fds[1] = client_connect_ws(&s, "/ws?huge=1");
+	for (size_t i = 0; i < 2; i++)
+		client_send_frame(fds[i], 0x01, data, HUGE_MAX - 1);
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+		check_rest(fds[i]);
+		(void)close(fds[i]);
+	}
 }
 
 TEST(who_breaks_the_rules_is_told)
@@ -427,8 +480,8 @@ TEST(closing_the_server_is_told)
 }
 
 TESTS(UNIT(a_handler_may_decide_later), UNIT(who_does_not_wait_for_a_decision_is_refused),
-	UNIT(a_door_may_take_larger_ones), UNIT(messages_go_both_ways),
-	UNIT(fragments_are_joined_and_pings_answered_between),
+	UNIT(a_door_may_take_larger_ones), UNIT(unfinished_messages_have_a_limit_together),
+	UNIT(messages_go_both_ways), UNIT(fragments_are_joined_and_pings_answered_between),
 	UNIT(the_largest_message_fits_and_no_larger), UNIT(who_breaks_the_rules_is_told),
 	UNIT(either_side_may_close), UNIT(a_handler_may_refuse), UNIT(a_handshake_is_checked),
 	UNIT(the_first_message_may_come_with_the_handshake),

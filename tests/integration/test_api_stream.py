@@ -537,6 +537,43 @@ def test_the_limit_of_a_message_follows_the_setting(make_server):
 
 
 @pytest.mark.once
+def test_only_what_is_typed_into_takes_large_messages(server):
+    run_id = server.start_run("sleep", "2").json()["id"]
+    with pytest.raises(websockets.ConnectionClosed) as closed:
+        at_once(server, run_id, typed("x" * 65536))
+    assert closed.value.code == 1009
+
+
+@pytest.mark.once
+def test_large_messages_that_do_not_end_have_a_limit_together(make_server):
+    server = make_server(SANDBOX_INTERACTIVE_MAX_FRAME_BYTES=1 << 20)  # messages of 6 MiB
+    run_id = interactive(server, "sleep", "60")
+
+    async def half(count):
+        """One half of a message, which the other does not follow."""
+        for _ in range(count):
+            yield "x" * (1 << 20)
+        await asyncio.sleep(PATIENCE)
+
+    async def go():
+        async with contextlib.AsyncExitStack() as stack:
+            path = f"{BASE}/runs/{run_id}/stream?from_seq=1"
+            sockets = [await stack.enter_async_context(server.connect(path)) for _ in range(16)]
+            halves = [asyncio.ensure_future(ws.send(half(5))) for ws in sockets]
+            while all(ws.close_code is None for ws in sockets):
+                await asyncio.sleep(0.05)
+            codes = [ws.close_code for ws in sockets]
+            for task in halves:
+                task.cancel()
+            await asyncio.gather(*halves, return_exceptions=True)
+            return codes
+    codes = asyncio.run(asyncio.wait_for(go(), PATIENCE))
+    server.post(f"/runs/{run_id}/cancel")
+    assert set(codes) == {None, 1013}, codes
+    assert server.get("/health").json()["ok"]
+
+
+@pytest.mark.once
 def test_what_is_no_input_is_ignored(server):
     run_id = interactive(server, "cat")
     frames = converse(
