@@ -36,6 +36,14 @@ void kernel_end_run(struct kernel *k)
 	(void)run_cancel(k->run);
 }
 
+void kernel_drop_unwanted(struct kernel *k)
+{
+	if (k->first || k->state != STATE_STARTING || !run_awaits_approval(k->run))
+		return;
+	k->is_unwanted = true;
+	kernel_end_run(k);
+}
+
 void kernel_on_nonsense(struct kernel *k)
 {
 	if (k->state == STATE_ENDING)
@@ -60,6 +68,7 @@ static void on_over(struct run_waiter *w, struct run *run)
 	struct kernel_result result = { .outcome = KERNEL_DIED, .exit_code = STORE_NULL };
 	char reason[sizeof(k->fresh_reason)];
 	bool restarts = k->restarts;
+	bool was_unwanted = k->is_unwanted; /* those who wait came later, and it never was */
 
 	(void)snprintf(reason, sizeof(reason), "%s", reason_of(k, run));
 	result.reason_code = reason;
@@ -69,7 +78,7 @@ static void on_over(struct run_waiter *w, struct run *run)
 	if (!restarts && !k->talked_nonsense)
 		result.exit_code = run->row.exit_code;
 	/* Also what never got to an interpreter: it would not fare better with the next. */
-	if (k->first && (k->is_executing || (!k->was_ready && !restarts)))
+	if (k->first && (k->is_executing || (!k->was_ready && !restarts && !was_unwanted)))
 		kernel_finish_execution(k, &result);
 	kernel_catch_up(k);
 	kernel_hang_up(k);
@@ -78,11 +87,13 @@ static void on_over(struct run_waiter *w, struct run *run)
 	kernel_stop_timer(k);
 	run->kernel = NULL;
 	k->run = NULL;
-	k->restarts = k->talked_nonsense = k->was_ready = false;
+	k->restarts = k->talked_nonsense = k->was_ready = k->is_unwanted = false;
 	k->is_late = k->is_interrupted = k->is_canceled = false;
 	k->number = 0;
-	k->fresh = restarts ? KERNEL_RESTARTED : KERNEL_AFTER_DEATH;
-	(void)snprintf(k->fresh_reason, sizeof(k->fresh_reason), "%s", reason);
+	if (!was_unwanted) {
+		k->fresh = restarts ? KERNEL_RESTARTED : KERNEL_AFTER_DEATH;
+		(void)snprintf(k->fresh_reason, sizeof(k->fresh_reason), "%s", reason);
+	}
 	k->state = STATE_NONE;
 	kernel_advance(k);
 }
@@ -112,7 +123,6 @@ static void on_created(void *ctx, struct run *run, struct problem *problem)
 	struct kernel *k = ctx;
 	struct session *session = k->session;
 
-	session->n_work--;
 	if (k->is_forgotten) {
 		if (run)
 			run->kernel = NULL;
@@ -128,7 +138,10 @@ static void on_created(void *ctx, struct run *run, struct problem *problem)
 		run_wait(run, &k->waiter);
 		if (k->restarts || k->drains)
 			kernel_end_run(k);
+		else
+			kernel_drop_unwanted(k);
 	}
+	session->n_work--;
 	session_check_ending(session);
 }
 

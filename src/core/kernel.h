@@ -107,7 +107,8 @@ enum kernel_stage kernel_stage(const struct session *session, const void *ctx);
 bool kernel_is_idle(const struct session *session);
 
 /* Whoever asked with this `ctx` does not want it any more: interrupted, and ended if that does not
- * help, or not begun. */
+ * help, or not begun. An interpreter that awaits an approval, and that nobody else wants, ends. The
+ * session may be freed. */
 void kernel_cancel(struct session *session, void *ctx);
 
 /* End the interpreter; the next execution has a fresh one. False when there is none. */

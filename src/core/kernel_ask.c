@@ -159,7 +159,12 @@ void kernel_cancel(struct session *session, void *ctx)
 			.exit_code = STORE_NULL };
 		*at = e->next;
 		k->n--;
+		session->n_work++;
 		kernel_tell(k, e, &result, &problem);
+		if (session->kernel) /* else it was forgotten meanwhile */
+			kernel_drop_unwanted(session->kernel);
+		session->n_work--;
+		session_check_ending(session);
 		return;
 	}
 }

@@ -62,6 +62,7 @@ struct kernel {
 	bool is_interrupted; /* the execution under way, by us */
 	bool is_late;        /* ... since its time is over */
 	bool is_canceled;    /* ... since nobody wants it any more */
+	bool is_unwanted;    /* its run, before an admin approved of it */
 	bool restarts;
 	bool talked_nonsense;
 	bool drains;
@@ -79,6 +80,9 @@ void kernel_on_nonsense(struct kernel *k);
 /* Whatever can be done now, is. */
 void kernel_advance(struct kernel *k);
 void kernel_end_run(struct kernel *k);
+/* ... of one that an admin has yet to approve, if nobody wants it any more. The caller holds the
+ * session. */
+void kernel_drop_unwanted(struct kernel *k);
 
 /* kernel_execution.c */
 void kernel_on_attached(struct kernel *k);
