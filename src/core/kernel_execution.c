@@ -156,8 +156,42 @@ void kernel_finish_execution(struct kernel *k, struct kernel_result *result)
 	excerpt_fini(&result->err);
 }
 
+static void store_cpu(struct run *run);
+
+/* What could not be stored is counted with what comes next, or with the end. */
+static void on_cpu_stored(void *ctx, int r)
+{
+	struct run *run = ctx;
+	int64_t us = run->counting_cpu_us;
+
+	run->service->n_pending--;
+	run->n_work--;
+	run->counting_cpu_us = 0;
+	if (r == 0)
+		run->counted_cpu_us = us;
+	else
+		run->row.cpu_us = run->counted_cpu_us;
+	if (r == 0 && !run->service->is_closing && !run->has_result)
+		store_cpu(run);
+	run_check_over(run);
+}
+
+/* The row has how much was counted, for a successor of ours. Its end waits until that is known. */
+static void store_cpu(struct run *run)
+{
+	if (run->counting_cpu_us || run->known_cpu_us <= run->counted_cpu_us)
+		return;
+	struct store_batch *b = store_batch_new(run->service->store);
+	run->counting_cpu_us = run->row.cpu_us = run->known_cpu_us;
+	quota_count_cpu(b, run->row.user_id, run->known_cpu_us - run->counted_cpu_us);
+	store_batch_put(b, &run_table, &run->row);
+	run->service->n_pending++;
+	run->n_work++;
+	store_commit(b, on_cpu_stored, run);
+}
+
 /* What it says of itself counts at once, within what it could have used; what it conceals, with
- * its end. The row has how much that is, for a successor of ours. */
+ * its end. */
 static void count_cpu(struct kernel *k, uint64_t said_us)
 {
 	struct run *run = k->run;
@@ -165,13 +199,11 @@ static void count_cpu(struct kernel *k, uint64_t said_us)
 		(clock_monotonic_ns() - run->started_ns) / 1000 * k->run->policy.cpu_milli / 1000;
 	int64_t us = (int64_t)(said_us < could_us ? said_us : could_us);
 
-	if (!run->started_ns || run->has_result || us <= run->counted_cpu_us)
+	if (!run->started_ns || run->has_result)
 		return;
-	struct store_batch *b = store_batch_new(k->service->store);
-	quota_count_cpu(b, run->row.user_id, us - run->counted_cpu_us);
-	run->counted_cpu_us = run->row.cpu_us = us;
-	store_batch_put(b, &run_table, &run->row);
-	store_commit(b, NULL, NULL);
+	if (us > run->known_cpu_us)
+		run->known_cpu_us = us;
+	store_cpu(run);
 }
 
 void kernel_on_done(struct kernel *k)

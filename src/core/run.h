@@ -87,11 +87,13 @@ struct run {
 	int out_fd, err_fd; /* not yet given to the stream */
 	struct run_input input;
 	struct collector *capture;
-	struct kernel *kernel;  /* who talks to it and has its output; NULL: an ordinary run */
-	uint64_t lives_ms;      /* as long as this, whatever the policy says of one execution */
-	int64_t counted_cpu_us; /* of its user's day, while it goes on */
-	bool was_late;          /* it was ended by us, since an execution in it took too long */
-	bool lists;             /* names its files when it is over */
+	struct kernel *kernel;   /* who talks to it and has its output; NULL: an ordinary run */
+	uint64_t lives_ms;       /* as long as this, whatever the policy says of one execution */
+	int64_t known_cpu_us;    /* of an interpreter, while it goes on ... */
+	int64_t counted_cpu_us;  /* ... and of that its user's day has this ... */
+	int64_t counting_cpu_us; /* ... or this, if what is under way gets stored; 0: nothing is */
+	bool was_late;           /* it was ended by us, since an execution in it took too long */
+	bool lists;              /* names its files when it is over */
 	struct lister *lister;
 	struct inventory listing; /* of a run that `lists`: for whoever waits for its end */
 	bool has_listing;         /* false also when its box died before it could say */

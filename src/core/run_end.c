@@ -314,8 +314,8 @@ static void fill_end(struct run *run, const struct artifact_summary *artifacts)
 	row->log_bytes = run->stream ? (int64_t)stream_log_bytes(run->stream) : 0;
 	row->artifact_bytes = (int64_t)artifacts->n_bytes;
 	row->cpu_us = r->usage.cpu_us == USAGE_UNKNOWN ? 0 : (int64_t)r->usage.cpu_us;
-	if (row->cpu_us < run->counted_cpu_us) /* its box could not say, or not so exactly */
-		row->cpu_us = run->counted_cpu_us;
+	if (row->cpu_us < run->known_cpu_us) /* its box could not say, or not so exactly */
+		row->cpu_us = run->known_cpu_us;
 	row->expires_sec = (int64_t)(r->ended_ns / 1000000000) +
 			   (int64_t)run->service->settings->artifact_ttl_hours * 3600;
 	json_decref(run->usage);

@@ -63,7 +63,7 @@ void run_recover(struct service *s, const struct run_row *row)
 	struct run *run = run_new(s);
 
 	row_copy(&run_table, &run->row, row);
-	run->counted_cpu_us = row->cpu_us == STORE_NULL ? 0 : row->cpu_us;
+	run->known_cpu_us = run->counted_cpu_us = row->cpu_us == STORE_NULL ? 0 : row->cpu_us;
 	if (phase_find(row->phase, &run->phase) < 0)
 		run->phase = PHASE_STARTING;
 	/* How far it got is the keeper's to say. */

@@ -1,0 +1,83 @@
+/* Processor time of executions, as it is counted for their user. */
+#include "base/date.h"
+#include "core/kernel_sample.h"
+
+struct daily {
+	bool is_told;
+	int r;
+	int64_t cpu_us;
+};
+
+static void on_daily(void *ctx, int r, const void *row)
+{
+	*(struct daily *)ctx =
+		(struct daily){ true, r, r == 0 ? ((const struct daily_row *)row)->cpu_us : 0 };
+}
+
+/* Processor time of alice's today. */
+static int64_t counted(struct sample *m)
+{
+	char day[DATE_DAY_SIZE + 1];
+	struct daily_row key = { .user_id = (char *)"alice", .day = day };
+	struct daily told;
+
+	date_format_day(clock_realtime_ns(), day);
+	do {
+		told = (struct daily){ 0 };
+		store_get(m->service->store, &daily_table, &key, on_daily, &told);
+		SAMPLE_UNTIL(m, told.is_told);
+	} while (told.r < 0 && told.r != -ENOENT); /* it was this call that failed */
+	return told.cpu_us;
+}
+
+#define BURNS                                                                                      \
+	"import time\nuntil = time.process_time() + 0.03\nwhile time.process_time() < until: pass"
+
+/* Two executions, while the store's nth call fails. True if they were executed. */
+static bool count_with_fault(int n)
+{
+	SAMPLE(m);
+	(void)snprintf(m.store, sizeof(m.store), "fault:%d:memory:", n);
+	sample_open(&m);
+	struct sample_answer a;
+	struct heard h = { 0 };
+	char id[UUID_SIZE + 1];
+	CLEANUP(free_row) struct run_row row = { 0 };
+
+	sample_ask_session(&m, &a, "alice", NULL, "{\"base_image\":\"host\"}");
+	SAMPLE_UNTIL(&m, a.n);
+	if (a.status == 0)
+		ask(a.session, BURNS, &h);
+	SAMPLE_UNTIL(&m, a.status || h.n || sample_host.n_jobs);
+	bool is_executed = sample_host.n_jobs > 0;
+	if (is_executed) {
+		start(&m, 0);
+		SAMPLE_UNTIL(&m, h.n);
+		sample_settle(&m);
+		run(&m, a.session, BURNS, &h);
+		sample_settle(&m);
+		const struct run *it = m.service->runs;
+		CHECK_EQ(counted(&m), it->counted_cpu_us);
+		memcpy(id, it->row.id, sizeof(id));
+		stop(0, REASON_EXIT_CODE_0);
+		SAMPLE_UNTIL(&m, run_find(m.service, id, NULL) == NULL);
+		if (sample_stored(&m, id, &row) < 0) /* it was this call that failed */
+			CHECK_EQ(sample_stored(&m, id, &row), 0);
+		CHECK_EQ(counted(&m), row.cpu_us);
+	}
+	sample_answer_fini(&a);
+	sample_remove(&m);
+	return is_executed;
+}
+
+/* Which would be given back to its user. */
+TEST(time_that_could_not_be_stored_is_counted_later)
+{
+	unsigned n_executed = 0;
+
+	for (int n = 3; n <= 12; n++)
+		n_executed += count_with_fault(n);
+	CHECK(n_executed >= 3);
+}
+
+TESTS(UNIT(time_that_could_not_be_stored_is_counted_later))
