@@ -47,12 +47,18 @@ static void end_job(size_t i)
 	job_ends(sample_job(i), REASON_EXIT_CODE_0, 0);
 }
 
+/* The one run there may be goes on: the next one waits. */
+static void open_full(struct sample *m)
+{
+	m->settings.max_concurrent_runs = 1;
+	sample_open(m);
+	(void)sample_run(m, NULL);
+}
+
 TEST(what_waits_is_in_the_store_alone_until_its_turn)
 {
 	SAMPLE(m);
-	m.settings.max_concurrent_runs = 1;
-	sample_open(&m);
-	(void)sample_run(&m, NULL);
+	open_full(&m);
 	struct run *run = large_run(&m);
 	char id[UUID_SIZE + 1];
 	CLEANUP(free_row) struct run_row row = { 0 };
@@ -74,9 +80,7 @@ TEST(what_waits_is_in_the_store_alone_until_its_turn)
 TEST(what_is_small_is_held)
 {
 	SAMPLE(m);
-	m.settings.max_concurrent_runs = 1;
-	sample_open(&m);
-	(void)sample_run(&m, NULL);
+	open_full(&m);
 	struct run *run = sample_run(&m, NULL);
 
 	sample_settle(&m);
@@ -95,9 +99,7 @@ TEST(what_begins_at_once_is_held)
 TEST(one_that_is_canceled_while_it_is_read_again_ends)
 {
 	SAMPLE(m);
-	m.settings.max_concurrent_runs = 1;
-	sample_open(&m);
-	(void)sample_run(&m, NULL);
+	open_full(&m);
 	struct run *run = large_run(&m);
 	char id[UUID_SIZE + 1];
 	CLEANUP(free_row) struct run_row row = { 0 };
@@ -117,9 +119,7 @@ TEST(one_that_is_canceled_while_it_is_read_again_ends)
 TEST(one_that_waits_again_is_let_go_of_again)
 {
 	SAMPLE(m);
-	m.settings.max_concurrent_runs = 1;
-	sample_open(&m);
-	(void)sample_run(&m, NULL);
+	open_full(&m);
 	struct run *run = large_run(&m);
 
 	end_job(0);
