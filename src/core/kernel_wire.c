@@ -182,7 +182,7 @@ static int take_ready(struct kernel_reader *r)
 	return KERNEL_WORD_READY;
 }
 
-/* What is shown as a PNG begins as one. */
+/* What is shown as an image begins as one. */
 static const struct {
 	const char *mime;
 	const char *start;

@@ -13,13 +13,22 @@ static void insist(bool cond)
 		abort();
 }
 
+static void check_image(const struct kernel_image *i)
+{
+	bool is_png = strcmp(i->mime, "image/png") == 0;
+
+	insist(i->size > 0 && i->size <= KERNEL_IMAGE_MAX);
+	insist(is_png || strcmp(i->mime, "image/jpeg") == 0);
+	insist(i->data[0] == (is_png ? 0x89 : 0xff));
+}
+
 static void check_reply(const struct kernel_reply *r)
 {
 	insist(r->outcome < KERNEL_DIED && r->number > 0 && r->n_images <= KERNEL_IMAGES_MAX);
 	insist(!r->result.data || strlen(r->result.data) == r->result.size);
 	insist(!r->traceback.data || strlen(r->traceback.data) == r->traceback.size);
 	for (size_t i = 0; i < r->n_images; i++)
-		insist(r->images[i].size <= KERNEL_IMAGE_MAX && r->images[i].data[0] == 0x89);
+		check_image(&r->images[i]);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
