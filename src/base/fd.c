@@ -189,6 +189,21 @@ struct removal {
 	unsigned n_moved;
 };
 
+int fd_unshut(int dir_fd, const char *name, uint64_t resolve)
+{
+	struct open_how how = {
+		.flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
+		.resolve = resolve,
+	};
+	AUTO_FD there = (int)syscall(SYS_openat2, dir_fd, name, &how, sizeof(how));
+	char path[32];
+
+	if (there < 0)
+		return -1;
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", there);
+	return chmod(path, 0700) < 0 ? -1 : take_fd(&there);
+}
+
 static int open_dir(int dir_fd, const char *name, uint64_t resolve)
 {
 	struct open_how how = {
@@ -196,20 +211,11 @@ static int open_dir(int dir_fd, const char *name, uint64_t resolve)
 		.resolve = resolve,
 	};
 	int fd = (int)syscall(SYS_openat2, dir_fd, name, &how, sizeof(how));
-	char path[32];
 
 	if (fd >= 0 || errno != EACCES)
 		return fd;
-	/* Closed to its owner: open up what is there now, not what the name may mean
-	 * when it is looked up again. */
-	how.flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-	AUTO_FD there = (int)syscall(SYS_openat2, dir_fd, name, &how, sizeof(how));
-	if (there < 0)
-		return -1;
-	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", there);
-	if (chmod(path, 0700) < 0)
-		return -1;
-	return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	AUTO_FD there = fd_unshut(dir_fd, name, resolve);
+	return there < 0 ? -1 : openat(there, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
 static int move_up(struct removal *m, int dir_fd, const char *name)

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /* Read until `size` bytes or end of file; the number read, or a negative errno. The second reads
@@ -47,6 +48,11 @@ size_t fd_count_spare(void);
  * with errno on failure. For CLEANUP(fd_close_dirp). */
 DIR *fd_open_dir(int dir_fd);
 void fd_close_dirp(DIR **dir);
+
+/* Open a directory up to its owner, who can not enter it: what is there now, not what the name may
+ * mean when it is looked up again. A descriptor of it for openat() alone; -1 with errno, which is
+ * ENOTDIR for a link. `resolve` is as for openat2(). */
+int fd_unshut(int dir_fd, const char *name, uint64_t resolve);
 
 /* Remove the directory `name` below `dir_fd` with all it holds, however deep. Links
  * are removed, never followed; nothing that is mounted inside is entered: that is

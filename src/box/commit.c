@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <unistd.h>
@@ -24,7 +22,6 @@
 
 /* What the names of directories beside the files begin with. One change has the same digits for
  * each of its own. */
-#define DIGITS   16u
 #define INCOMING ".incoming-" /* new files, perhaps not all of them yet */
 #define OUTGOING ".outgoing-" /* old ones that are put aside, perhaps not all of them yet */
 #define ARRIVING ".arriving-" /* new ones, since all old ones are aside: they are what counts */
@@ -36,7 +33,7 @@ static const char *digits_of(const char *name, const char *prefix)
 {
 	const char *digits = str_after(name, prefix);
 
-	return digits && str_is_hex(digits, DIGITS) ? digits : NULL;
+	return digits && str_is_hex(digits, COMMIT_DIGITS) ? digits : NULL;
 }
 
 /* The digits of any name of ours, or NULL. */
@@ -57,7 +54,7 @@ bool commit_is_name(const char *name)
 
 static void name_for(const char *prefix, const char *digits, char ret[COMMIT_NAME_SIZE])
 {
-	(void)snprintf(ret, COMMIT_NAME_SIZE, "%s%.*s", prefix, (int)DIGITS, digits);
+	(void)snprintf(ret, COMMIT_NAME_SIZE, "%s%.*s", prefix, (int)COMMIT_DIGITS, digits);
 }
 
 static int open_dir(int fd, const char *name)
@@ -76,33 +73,17 @@ static int make_dir(int dir_fd, const char *name, int *ret_fd, struct err *err)
 	return 0;
 }
 
-/* Nobody else removes the directory while we live. False when somebody just did, or holds it. */
-static bool hold(int fd)
+int commit_begin(int dir_fd, const char *digits, char ret_name[COMMIT_NAME_SIZE], int *ret_fd,
+	struct err *err)
 {
-	struct stat st;
+	int r = -EEXIST;
 
-	return flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 && st.st_nlink > 0;
-}
-
-int commit_begin(int dir_fd, char ret_name[COMMIT_NAME_SIZE], int *ret_fd, struct err *err)
-{
-	for (int i = 0; i < TRIES; i++) {
-		AUTO_FD fd = -1;
-		uint64_t bits;
-
-		if (getrandom(&bits, sizeof(bits), 0) != (ssize_t)sizeof(bits))
-			abort();
-		(void)snprintf(
-			ret_name, COMMIT_NAME_SIZE, INCOMING "%016llx", (unsigned long long)bits);
-		int r = make_dir(dir_fd, ret_name, &fd, err);
-		if (r < 0)
-			return r;
-		if (hold(fd)) {
-			*ret_fd = take_fd(&fd);
-			return 0;
-		}
+	name_for(INCOMING, digits, ret_name);
+	for (int i = 0; i < TRIES && (r == -EEXIST || r == -ENOENT); i++) {
+		commit_abort(dir_fd, ret_name); /* of somebody who was killed */
+		r = make_dir(dir_fd, ret_name, ret_fd, err);
 	}
-	return err_set(err, -EBUSY, "new directories in the workspace do not stay");
+	return r;
 }
 
 void commit_abort(int dir_fd, const char *name)
@@ -198,11 +179,14 @@ static int move(int from, int to, const char *name, struct err *err)
  * purpose, so it stays open. */
 static int move_over(int from, int to, const char *name)
 {
-	if (renameat(from, name, to, name) == 0)
+	if (renameat2(from, name, to, name, RENAME_NOREPLACE) == 0)
 		return 0;
-	if (errno != EACCES || fchmodat(from, name, 0700, 0) < 0)
+	if (errno != EACCES)
 		return -errno;
-	return renameat(from, name, to, name) < 0 ? -errno : 0;
+	AUTO_FD opened = fd_unshut(from, name, 0);
+	if (opened < 0)
+		return errno == ENOTDIR ? -EACCES : -errno;
+	return renameat2(from, name, to, name, RENAME_NOREPLACE) < 0 ? -errno : 0;
 }
 
 static bool is_of(const char *name, const char *digits)
@@ -315,42 +299,31 @@ static int swap(int dir_fd, const char *name, struct err *err)
 	return r;
 }
 
-static int recover_one(int dir_fd, const char *digits, struct err *err)
+/* -1 when there is no such directory, which is all right. */
+static int open_if_there(int dir_fd, const char *name, int *ret_fd, struct err *err)
+{
+	*ret_fd = open_dir(dir_fd, name);
+	if (*ret_fd >= 0 || errno == ENOENT || errno == ENOTDIR)
+		return 0;
+	return err_errno(err, "open the directory '%s'", name);
+}
+
+int commit_recover(int dir_fd, const char *digits, struct err *err)
 {
 	CLEANUP(swap_fini) struct swap s;
 
 	swap_init(&s, dir_fd, digits);
-	s.old_fd = open_dir(dir_fd, s.outgoing);
-	s.new_fd = open_dir(dir_fd, s.arriving);
+	int r = open_if_there(dir_fd, s.outgoing, &s.old_fd, err);
+	if (r == 0)
+		r = open_if_there(dir_fd, s.arriving, &s.new_fd, err);
+	if (r < 0)
+		return r;
 	if (s.new_fd >= 0)
 		return go_on(&s, err);
-	return s.old_fd >= 0 ? go_back(&s, err) : 0; /* a guest can use the name for anything */
-}
-
-/* New files that nobody is about to move; a run may be filling another such directory now. */
-static void remove_left(int dir_fd, const char *name)
-{
-	AUTO_FD fd = open_dir(dir_fd, name);
-
-	if (fd >= 0 && hold(fd))
-		commit_abort(dir_fd, name);
-}
-
-int commit_recover(int dir_fd, struct err *err)
-{
-	CLEANUP(fd_close_dirp) DIR *dir = fd_open_dir(dir_fd);
-	const struct dirent *e;
-	int r = 0;
-
-	if (!dir)
-		return err_errno(err, "open the workspace");
-	while (r == 0 && (e = next_entry(dir))) {
-		if (digits_of(e->d_name, OUTGOING) || digits_of(e->d_name, ARRIVING))
-			r = recover_one(dir_fd, find_digits(e->d_name), err);
-		else if (digits_of(e->d_name, INCOMING))
-			remove_left(dir_fd, e->d_name);
-	}
-	return r;
+	if (s.old_fd >= 0)
+		return go_back(&s, err);
+	commit_abort(dir_fd, s.incoming);
+	return 0;
 }
 
 static int check_size(int dir_fd, uint64_t freed, uint64_t max_bytes, struct err *err)

@@ -7,10 +7,13 @@
 
 struct err;
 
-/* Make an empty directory for new files below `dir_fd`; its name goes to `ret_name`. It is kept
- * from commit_recover() by others while `ret_fd` is open. */
+/* Make an empty directory for new files below `dir_fd`; its name goes to `ret_name`, and has the
+ * first COMMIT_DIGITS of `digits`, which are hexadecimal. What was there of this name goes: nobody
+ * else may have the same digits at the same time. */
+#define COMMIT_DIGITS    16u
 #define COMMIT_NAME_SIZE 32
-int commit_begin(int dir_fd, char ret_name[COMMIT_NAME_SIZE], int *ret_fd, struct err *err);
+int commit_begin(int dir_fd, const char *digits, char ret_name[COMMIT_NAME_SIZE], int *ret_fd,
+	struct err *err);
 
 /* Move what it holds to its parent, file by file, replacing what has the same name there;
  * directories are merged. With `clears`, all that was in the parent goes first. Refused
@@ -18,10 +21,10 @@ int commit_begin(int dir_fd, char ret_name[COMMIT_NAME_SIZE], int *ret_fd, struc
  * way round, -EDQUOT when the workspace would then hold more than `max_bytes`. */
 int commit_end(int dir_fd, const char *name, bool clears, uint64_t max_bytes, struct err *err);
 
-/* Make good what somebody left who was killed: new files that were not moved go, and with `clears`
- * either all that was there before is there again, or all that is new. To be called while nobody
- * else clears. */
-int commit_recover(int dir_fd, struct err *err);
+/* Make good what somebody with these digits left who was killed while clearing: either all that was
+ * there before is there again, or all that is new. They must be a secret from the guests that were
+ * there before, and no guest may be there now; so whatever has these names is ours. */
+int commit_recover(int dir_fd, const char *digits, struct err *err);
 
 /* Could a directory of this name, at the top, be one that is made here? */
 bool commit_is_name(const char *name);

@@ -17,7 +17,7 @@ static int begin(int dir_fd, char *name)
 {
 	int fd = -1;
 
-	CHECK_EQ(commit_begin(dir_fd, name, &fd, NULL), 0);
+	CHECK_EQ(commit_begin(dir_fd, "0123456789abcdef", name, &fd, NULL), 0);
 	return fd;
 }
 

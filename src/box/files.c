@@ -49,15 +49,21 @@ static int unpack_all(int dir, uint64_t max_bytes, int fd, struct err *err)
 	return r;
 }
 
+/* Of errands there is one at a time in a workspace, so that each finds what the one before it left
+ * when it was killed; runs come beside them. */
+static const char *digits_for(const struct spec *spec)
+{
+	if (spec->change[0])
+		return spec->change;
+	return spec->deed == DEED_EXECUTE ? spec->id : spec->workspace;
+}
+
 static int take_in_as_one(const struct spec *spec, int dir, int fd, struct err *err)
 {
 	AUTO_FD fresh = -1;
 	char name[COMMIT_NAME_SIZE];
-	/* Of errands there is one at a time in a workspace; runs come beside them. */
-	int r = spec->deed == DEED_FILES ? commit_recover(dir, err) : 0;
+	int r = commit_begin(dir, digits_for(spec), name, &fresh, err);
 
-	if (r == 0)
-		r = commit_begin(dir, name, &fresh, err);
 	if (r < 0)
 		return r;
 	r = unpack_all(fresh, spec->limits.workspace_bytes, fd, err);
@@ -66,6 +72,22 @@ static int take_in_as_one(const struct spec *spec, int dir, int fd, struct err *
 		return r;
 	}
 	return commit_end(dir, name, spec->clears, spec->limits.workspace_bytes, err);
+}
+
+int files_make_good(const struct spec *spec, struct err *err)
+{
+	struct err why = { 0 };
+
+	if (!spec->change[0])
+		return 0;
+	AUTO_FD dir = open(WORKSPACE, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0)
+		return err_errno(err, "open the workspace");
+	if (commit_recover(dir, spec->change, &why) == 0)
+		return 0;
+	return err_set(err, -ENOTRECOVERABLE,
+		"a restore left some of the files aside, and they can not be put back: %.200s",
+		why.text);
 }
 
 int files_take_in(const struct spec *spec, int fd, struct err *err)

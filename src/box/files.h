@@ -6,6 +6,9 @@
 struct err;
 struct spec;
 
+/* Make good what a restore left half done, if `spec` says so; -ENOTRECOVERABLE if that fails. */
+int files_make_good(const struct spec *spec, struct err *err);
+
 /* Read a pack stream from `fd` to its end into /workspace. When that is a session's, all
  * of the files arrive there or none. */
 int files_take_in(const struct spec *spec, int fd, struct err *err);

@@ -486,6 +486,8 @@ static void get_set(struct init *in, struct step_context *c)
 	if (r == 0 && !in->args->is_sealed)
 		r = run_steps(c, sealing_steps, ARRAY_SIZE(sealing_steps), &err);
 	close_fdp(&in->workspace_fd);
+	if (r == 0)
+		r = files_make_good(&in->spec, &err);
 	if (r == 0 && in->fds[CHANNEL_FILES] >= 0)
 		r = files_take_in(&in->spec, in->fds[CHANNEL_FILES], &err);
 	/* The guest does so too; but if it can not, that is not for want of a program. */

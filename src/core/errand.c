@@ -222,6 +222,8 @@ static void fill_spec(const struct errand *e, struct spec *spec)
 	/* What is unpacked counts as memory of the box that does it. */
 	spec->limits.memory_bytes += 2 * session->workspace_bytes;
 	memcpy(spec->workspace, session->workspace, sizeof(spec->workspace));
+	if (session->mark != SESSION_WHOLE)
+		memcpy(spec->change, session->change, sizeof(spec->change));
 }
 
 static void start(struct errand *e)

@@ -1,6 +1,6 @@
 /* One thing done to the files of a session, in a box of its own that executes no guest:
  * files go in, all of them or none, or files come out. Errands of a session are run one after
- * the other. */
+ * the other. While the session is marked, each makes good first what a restore left half done. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

@@ -32,6 +32,7 @@ struct job {
 	/* of its specification */
 	enum deed deed;
 	bool takes_files, captures, clears, lists, talks, deaf;
+	char change[SPEC_CHANGE_SIZE + 1];
 	uint64_t timeout_ms;
 	char workspace[WORKSPACE_ID_SIZE + 1];
 	char *argv;              /* joined by blanks */
@@ -141,6 +142,7 @@ static inline int sample_rt_start(struct runtime_host *h, const struct spec *spe
 	j->takes_files = spec->takes_files;
 	j->captures = spec->globs[0] != NULL;
 	j->clears = spec->clears;
+	memcpy(j->change, spec->change, sizeof(j->change));
 	j->lists = spec->lists;
 	j->talks = spec->talks;
 	j->deaf = spec->deaf;

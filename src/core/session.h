@@ -11,6 +11,7 @@
 #include "base/uuid.h"
 #include "core/mime.h"
 #include "core/upload.h"
+#include "ipc/spec.h"
 #include "store/record.h"
 
 /* Repositories that are cloned at the same time: each has a thread, for as long as its host
@@ -46,11 +47,12 @@ struct session {
 	bool is_gone;     /* not in the list any more; freed when n_work is 0 */
 	bool is_fetching; /* a repository is being cloned for it */
 	enum session_mark mark;
-	size_t n_restores;     /* under way */
-	size_t n_runs;         /* live ones in it */
-	size_t n_work;         /* threads, calls and callbacks that come back to it */
-	struct ending *ending; /* whoever waits for the end of its runs */
-	struct kernel *kernel; /* its interpreter; NULL: none */
+	char change[SPEC_CHANGE_SIZE + 1]; /* the digits of what is marked: box/commit.h */
+	size_t n_restores;                 /* under way */
+	size_t n_runs;                     /* live ones in it */
+	size_t n_work;                     /* threads, calls and callbacks that come back to it */
+	struct ending *ending;             /* whoever waits for the end of its runs */
+	struct kernel *kernel;             /* its interpreter; NULL: none */
 	bool is_inherited;     /* it is a predecessor's, and may have lost a kernel with it */
 	struct errand *errand; /* what is done to its files now, and then next */
 };

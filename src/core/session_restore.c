@@ -13,13 +13,14 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "core/errand.h"
 #include "core/problem.h"
 #include "core/service.h"
 #include "core/session_private.h"
-#include "ipc/pack_write.h"
+#include "ipc/spec.h"
 
 /* --- marks --- */
 
@@ -34,16 +35,32 @@ static void mark_path(const struct session *session, size_t mark, char *buf, siz
 		mark_names[mark]);
 }
 
-static int write_mark(const struct session *session, enum session_mark mark)
+/* The digits that nobody could know before: whatever has them in its name is what a box left. */
+static void make_digits(struct session *session)
+{
+	char id[RUN_ID_SIZE + 1];
+
+	spec_make_id(id);
+	(void)snprintf(session->change, sizeof(session->change), "%.*s", SPEC_CHANGE_SIZE, id);
+}
+
+static int write_mark(struct session *session, enum session_mark mark)
 {
 	char path[256];
 
 	if (mark == SESSION_WHOLE)
 		return 0;
+	if (session->mark == SESSION_WHOLE)
+		make_digits(session);
 	mark_path(session, mark, path, sizeof(path));
-	AUTO_FD fd = openat(
-		session->service->data_fd, path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-	return fd < 0 ? -errno : 0;
+	AUTO_FD fd = openat(session->service->data_fd, path,
+		O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	int r = fd_write_full(fd, session->change, SPEC_CHANGE_SIZE);
+	if (r < 0)
+		(void)unlinkat(session->service->data_fd, path, 0);
+	return r;
 }
 
 static int set_mark(struct session *session, enum session_mark mark)
@@ -62,31 +79,34 @@ static int set_mark(struct session *session, enum session_mark mark)
 	return 0;
 }
 
-void session_read_mark(struct session *session)
+/* What has no digits was being written, and nothing had begun. */
+static bool read_digits(struct session *session, size_t mark)
 {
 	char path[256];
+	char digits[SPEC_CHANGE_SIZE + 2];
 
+	mark_path(session, mark, path, sizeof(path));
+	if (fd_read_text(session->service->data_fd, path, digits, sizeof(digits)) < 0 ||
+		!str_is_hex(digits, SPEC_CHANGE_SIZE))
+		return false;
+	memcpy(session->change, digits, sizeof(session->change));
+	return true;
+}
+
+void session_read_mark(struct session *session)
+{
 	for (size_t i = SESSION_WHOLE + 1; i < ARRAY_SIZE(mark_names); i++) {
-		mark_path(session, i, path, sizeof(path));
-		if (faccessat(session->service->data_fd, path, F_OK, 0) == 0)
+		if (read_digits(session, i))
 			session->mark = (enum session_mark)i;
 	}
 }
 
 /* --- making good --- */
 
-static int feed_nothing(void *ctx, int fd, struct err *err)
-{
-	struct pack_writer w = { .fd = fd };
-
-	(void)ctx;
-	return pack_write_end(&w, err);
-}
-
-/* A box that takes files in looks first what another one left; this one takes none. */
+/* Each box for its files makes good first what another one left; this one does nothing else. */
 static void start_mending(struct session *session, errand_cb *done, void *ctx)
 {
-	struct errand_plan plan = { .feed = feed_nothing, .capture_fd = -1 };
+	struct errand_plan plan = { .capture_fd = -1 };
 
 	errand_start(session, &plan, done, ctx);
 }

@@ -167,13 +167,18 @@ TEST(a_restore_whose_box_was_killed_is_made_good)
 	CHECK_EQ(a.n, 0);
 	CHECK(is_marked(&m, session));
 	CHECK_EQ(sample_job(1)->deed, DEED_FILES);
-	CHECK(sample_job(1)->takes_files && !sample_job(1)->clears);
+	CHECK(!sample_job(1)->clears);
+	CHECK(str_is_hex(sample_job(1)->change, SPEC_CHANGE_SIZE));
+	CHECK_STR(sample_job(1)->change, sample_job(0)->change);
 	box_ends(&m, 1, REASON_EXIT_CODE_0);
 	SAMPLE_UNTIL(&m, a.n);
 	CHECK_EQ(a.status, 500);
 	CHECK(!is_marked(&m, session));
 	sample_remove(&m);
 }
+
+/* Of the restore that the server did not survive. */
+static char digits[SPEC_CHANGE_SIZE + 1];
 
 /* The server ends while files are restored; the next one finds the workspace, if `is_kept`. */
 static struct session *restart_amid(struct sample *m, bool loses_before, bool is_kept)
@@ -187,6 +192,7 @@ static struct session *restart_amid(struct sample *m, bool loses_before, bool is
 		lose(session);
 	restore(session, &a);
 	job_started(sample_job(0));
+	memcpy(digits, sample_job(0)->change, sizeof(digits));
 	sample_restart(m);
 	CHECK_EQ(a.n, 1);
 	CHECK_EQ(m->service->n_sessions, 1);
@@ -202,7 +208,8 @@ TEST(a_restore_that_ended_with_the_server_is_made_good_by_the_next)
 	const struct session *session = restart_amid(&m, false, true);
 
 	CHECK(!session->is_lost && is_marked(&m, session));
-	CHECK(sample_job(0)->takes_files && !sample_job(0)->clears);
+	CHECK(!sample_job(0)->clears);
+	CHECK_STR(sample_job(0)->change, digits);
 	box_ends(&m, 0, REASON_EXIT_CODE_0);
 	SAMPLE_UNTIL(&m, !is_marked(&m, session));
 	sample_restart(&m);

@@ -200,6 +200,7 @@ void spec_put(const struct spec *s, struct put *p)
 	put_u8(p, s->lists);
 	put_u8(p, s->talks);
 	put_u8(p, s->deaf);
+	put_str(p, s->change);
 }
 
 static uint16_t get_u16(struct cur *c)
@@ -234,6 +235,7 @@ void spec_get(struct spec *s, struct cur *c)
 	s->lists = cur_bool(c);
 	s->talks = cur_bool(c);
 	s->deaf = cur_bool(c);
+	cur_str_into(c, s->change, sizeof(s->change));
 }
 
 static int check_env(char *const *env, struct err *err)
@@ -292,6 +294,19 @@ static bool is_one_path(char *const *globs)
 	return globs && globs[0] && !globs[1] && pack_name_is_clean(globs[0]);
 }
 
+static int check_workspace(const struct spec *s, struct err *err)
+{
+	if (s->workspace[0] && !str_is_hex(s->workspace, WORKSPACE_ID_SIZE))
+		return err_set(err, -EINVAL, "workspace id is not %d hexadecimal digits",
+			WORKSPACE_ID_SIZE);
+	if (s->change[0] && !str_is_hex(s->change, SPEC_CHANGE_SIZE))
+		return err_set(
+			err, -EINVAL, "the change is not %d hexadecimal digits", SPEC_CHANGE_SIZE);
+	if (s->change[0] && (!s->workspace[0] || s->deed == DEED_EXECUTE))
+		return err_set(err, -EINVAL, "a change where no files of a session are wanted");
+	return 0;
+}
+
 static int check_deed(const struct spec *s, struct err *err)
 {
 	bool executes = s->deed == DEED_EXECUTE;
@@ -314,10 +329,7 @@ static int check_deed(const struct spec *s, struct err *err)
 		return err_set(err, -EINVAL, "files where only their names are wanted");
 	if (s->lists != (s->deed == DEED_LIST) && !executes)
 		return err_set(err, -EINVAL, "names where only files are wanted, or none");
-	if (s->workspace[0] && !str_is_hex(s->workspace, WORKSPACE_ID_SIZE))
-		return err_set(err, -EINVAL, "workspace id is not %d hexadecimal digits",
-			WORKSPACE_ID_SIZE);
-	return 0;
+	return check_workspace(s, err);
 }
 
 int spec_check(const struct spec *s, struct err *err)

@@ -18,6 +18,7 @@ struct put;
 
 /* A workspace that outlives the run has a name of the same kind. */
 #define WORKSPACE_ID_SIZE 32
+#define SPEC_CHANGE_SIZE  16
 
 /* What is to be done in the box. */
 enum deed {
@@ -104,6 +105,9 @@ struct spec {
 	bool lists;  /* says what is in the workspace, after the guest ended */
 	bool talks;  /* its stdin is a socket, on which it can answer */
 	bool deaf;   /* its stdin is empty; the client has no end of it */
+	/* The digits of a restore that is under way: what one with these left half done is made
+	 * good before anything else, and the files of this one come with them. Empty: none is. */
+	char change[SPEC_CHANGE_SIZE + 1];
 };
 
 /* Defaults for everything but id, argv and env. */

@@ -268,6 +268,34 @@ TEST(one_file_is_fetched_by_a_clean_path_and_nothing_else_happens)
 	check_refused(&s, "more than one file");
 }
 
+TEST(a_change_is_for_the_files_of_a_session)
+{
+	GOOD(s);
+	CLEANUP(spec_fini) struct spec got;
+	struct put p;
+	struct cur c;
+
+	memcpy(s.workspace, s.id, sizeof(s.workspace));
+	memcpy(s.change, "0123456789abcdef", sizeof(s.change));
+	check_refused(&s, "a change where no files");
+	free(s.argv[0]);
+	s.argv[0] = NULL;
+	s.deed = DEED_FILES;
+	CHECK_EQ(spec_check(&s, NULL), 0);
+	put_init(&p, SPEC_SIZE_MAX);
+	spec_put(&s, &p);
+	cur_init(&c, p.data, p.size);
+	spec_get(&got, &c);
+	CHECK_EQ(cur_end(&c), 0);
+	CHECK_STR(got.change, s.change);
+	put_fini(&p);
+	s.change[3] = 'g';
+	check_refused(&s, "the change is not 16");
+	s.change[3] = '3';
+	s.workspace[0] = '\0';
+	check_refused(&s, "a change where no files");
+}
+
 static char **random_strings(uint64_t *seed, size_t max, const char *prefix)
 {
 	size_t n = random_below(seed, max + 1);
@@ -444,5 +472,6 @@ TESTS(UNIT(plain_is_what_needs_no_box_of_its_own), UNIT(the_defaults_are_good),
 	UNIT(lists_that_no_message_could_carry_are_refused), UNIT(an_empty_pattern_is_refused),
 	UNIT(files_are_listed_and_nothing_else_happens),
 	UNIT(one_file_is_fetched_by_a_clean_path_and_nothing_else_happens),
-	UNIT(a_spec_survives_the_wire), UNIT(every_prefix_of_a_spec_is_refused),
+	UNIT(a_change_is_for_the_files_of_a_session), UNIT(a_spec_survives_the_wire),
+	UNIT(every_prefix_of_a_spec_is_refused),
 	UNIT(a_bool_is_0_or_1_and_unknown_facets_are_refused), UNIT(facets_are_listed_by_name))

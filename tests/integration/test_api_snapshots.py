@@ -102,6 +102,33 @@ def test_what_is_shut_is_no_obstacle_to_restoring(server):
     assert shell(server, session, "ls -A; cat v.txt") == "v.txt\nv1"
 
 
+X = "0123456789abcdef"
+
+
+@pytest.mark.parametrize("script", [
+    f"mkdir -p .outgoing-{X}/a a; touch a/x .outgoing-{X}/a/y",
+    f"mkdir .arriving-{X}; touch .arriving-{X}/q; chmod 500 .arriving-{X}",
+    f"mkdir -p .outgoing-{X}/.outgoing-{X}; touch .outgoing-{X}/.outgoing-{X}/f",
+    f"mkdir .incoming-{X}; touch .incoming-{X}/f; chmod 500 .incoming-{X}"],
+    ids=["in the way", "shut", "nested", "incoming"])
+def test_directories_of_a_guest_are_no_obstacle(server, script):
+    session = server.session()["id"]
+    made = snapshot(server, session)
+    shell(server, session, script)
+    before = shell(server, session, "ls -lAR")
+    assert server.upload(session, ("new.txt", b"new")).status_code == 200
+    assert shell(server, session, "cat new.txt; rm new.txt; ls -lAR") == "new" + before
+    assert restore(server, session, made).status_code == 200
+    assert shell(server, session, "ls -A") == ""
+
+
+def test_files_with_names_like_ours_replace_nothing(server):
+    session = server.session()["id"]
+    shell(server, session, f"mkdir .outgoing-{X}; echo a >data.txt; echo b >.outgoing-{X}/data.txt")
+    assert server.upload(session, ("new.txt", b"new")).status_code == 200
+    assert shell(server, session, f"cat data.txt .outgoing-{X}/data.txt") == "a\nb\n"
+
+
 def test_a_snapshot_that_was_damaged_changes_nothing(server):
     session = server.session()["id"]
     server.upload(session, ("v.txt", b"v1"))

@@ -1,5 +1,6 @@
 """Workspaces that outlive their runs, as the keeper offers them to a server: raw protocol."""
 import ctypes
+import errno
 import os
 import pathlib
 import socket
@@ -126,6 +127,38 @@ def test_clearing_replaces_all(keeper):
         assert put(peer, workspace, pack(entry(b"F", "new", b"n")), clears=1).reason == \
             "exit_code_0"
         assert shell(peer, workspace, "ls -A")[0] == "new\n"
+
+
+TORN = "mkdir .outgoing-{0} .incoming-{0}; echo 1 >.outgoing-{0}/old; echo 2 >.incoming-{0}/new"
+
+
+def take_out(peer, workspace, change):
+    run = wire.new_id()
+    peer.send(wire.START, wire.spec(id=run, workspace=workspace, deed=1, globs=("**",),
+                                    change=change))
+    data = read_all(peer.expect(wire.STARTED).channels["capture"])
+    ended = peer.result()
+    peer.about(wire.ACK, run)
+    return data, ended
+
+
+def test_what_a_restore_left_half_done_is_made_good_before_files_come_out(keeper):
+    with keeper.greet() as peer:
+        workspace = make(peer)
+        shell(peer, workspace, TORN.format("0123456789abcdef"))
+        data, ended = take_out(peer, workspace, "0123456789abcdef")
+        assert ended.reason == "exit_code_0" and b"old1\n" in data
+        assert shell(peer, workspace, "ls -A")[0] == "old\n"
+
+
+def test_nothing_comes_out_of_what_can_not_be_made_good(keeper):
+    with keeper.greet() as peer:
+        workspace = make(peer)
+        shell(peer, workspace, TORN.format("0123456789abcdef") + "; echo 3 >old")
+        data, ended = take_out(peer, workspace, "0123456789abcdef")
+        assert data == b"" and ended.errno == errno.ENOTRECOVERABLE
+        assert "'old'" in ended.text and "aside" in ended.text
+        assert shell(peer, workspace, "cat old .outgoing-*/old")[0] == "3\n1\n"
 
 
 def test_all_of_it_comes_out(keeper):
@@ -276,6 +309,9 @@ def test_its_size_is_a_limit(keeper):
     ({"deed": 2, "globs": ("a",), "takes_files": 1}, "more than one file"),
     ({"deed": 3, "lists": 1, "globs": ("a",)}, "only their names"),
     ({"deed": 3}, "or none"), ({"deed": 3, "lists": 1, "talks": 1}, "no stdin"),
+    ({"change": "0123456789abcdef", "workspace": 32 * "a"}, "a change where no files"),
+    ({"deed": 3, "lists": 1, "change": "0123456789abcdef"}, "a change where no files"),
+    ({"deed": 3, "lists": 1, "change": "x", "workspace": 32 * "a"}, "the change is not"),
     ({"talks": 1, "deaf": 1}, "no stdin"), ({"tty": 1, "deaf": 1}, "no stdin")])
 def test_nonsense_is_refused(keeper, options, words):
     with keeper.greet() as peer:
