@@ -211,6 +211,8 @@ static void accept_run(struct creation *c)
 	run_list(run);
 	run->n_work++; /* it is not over before it is stored and answered */
 	note_accepted(run);
+	if (run->session)
+		session_mend_again(run->session);
 	if (run->policy.approval)
 		queue_hold(&run->service->queue, &run->waiting, run->row.user_id);
 	else

@@ -430,14 +430,35 @@ void run_start_tick(struct run *run, uint64_t now_ns)
 	run_end_without(run, reason, NULL, reason_name(reason));
 }
 
+static bool awaits_files(const struct run *run)
+{
+	return run->session && session_is_mending(run->session);
+}
+
+/* Why it can not be executed in its session, or NULL. */
+static const char *lacks_files(const struct run *run)
+{
+	if (!run->row.session_id)
+		return NULL;
+	if (!run->session || run->session->is_lost)
+		return "the files of its session were lost when the keeper ended";
+	if (run->session->mark == SESSION_RESTORING)
+		return "a restore left the files of its session half done, and they could not be "
+		       "put back";
+	return NULL;
+}
+
 void run_launch(struct run *run)
 {
 	struct err err = { 0 };
 	struct spec spec;
 
-	if (run->row.session_id && (!run->session || run->session->is_lost)) {
-		run_end_without(run, REASON_INFRASTRUCTURE_ERROR, NULL,
-			"the files of its session were lost when the keeper ended");
+	if (awaits_files(run)) {
+		wait_again(run);
+		return;
+	}
+	if (lacks_files(run)) {
+		run_end_without(run, REASON_INFRASTRUCTURE_ERROR, NULL, lacks_files(run));
 		return;
 	}
 	fill_spec(run, &spec);
@@ -507,5 +528,8 @@ static void take_turn(struct run *run)
 void run_take_turn(struct run *run)
 {
 	run->holds_slot = true;
-	run_fetch(run, take_turn);
+	if (awaits_files(run))
+		wait_again(run);
+	else
+		run_fetch(run, take_turn);
 }

@@ -47,14 +47,17 @@ struct session {
 	bool is_gone;     /* not in the list any more; freed when n_work is 0 */
 	bool is_fetching; /* a repository is being cloned for it */
 	enum session_mark mark;
-	char change[SPEC_CHANGE_SIZE + 1]; /* the digits of what is marked: box/commit.h */
-	size_t n_restores;                 /* under way */
-	size_t n_runs;                     /* live ones in it */
-	size_t n_work;                     /* threads, calls and callbacks that come back to it */
-	struct ending *ending;             /* whoever waits for the end of its runs */
-	struct kernel *kernel;             /* its interpreter; NULL: none */
+	size_t n_restores;     /* under way */
+	size_t n_mends;        /* the same, of boxes that make good what is marked */
+	size_t n_runs;         /* live ones in it */
+	size_t n_work;         /* threads, calls and callbacks that come back to it */
+	struct ending *ending; /* whoever waits for the end of its runs */
+	struct kernel *kernel; /* its interpreter; NULL: none */
 	bool is_inherited;     /* it is a predecessor's, and may have lost a kernel with it */
 	struct errand *errand; /* what is done to its files now, and then next */
+
+	/* The digits of what is marked: box/commit.h. */
+	char change[SPEC_CHANGE_SIZE + 1];
 };
 
 /* The session of this id that did not go yet, if it belongs to `who` (or `who` may see all: NULL).
@@ -176,6 +179,11 @@ void session_get_file(struct session *session, const char *path, session_file_cb
  * `done`; NULL with a problem. */
 typedef void session_listing_cb(void *ctx, struct inventory *listing, struct problem *problem);
 void session_list_files(struct session *session, session_listing_cb *done, void *ctx);
+
+/* Are its files being replaced, or made good? Runs wait as long. When they are not and it is marked
+ * SESSION_RESTORING all the same, that could not be done, and is tried again by the second. */
+bool session_is_mending(const struct session *session);
+void session_mend_again(struct session *session);
 
 typedef void snapshot_cb(void *ctx, const struct snapshot_row *row, struct problem *problem);
 void session_snapshot(struct session *session, snapshot_cb *done, void *ctx);

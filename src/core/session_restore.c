@@ -108,11 +108,20 @@ static void start_mending(struct session *session, errand_cb *done, void *ctx)
 {
 	struct errand_plan plan = { .capture_fd = -1 };
 
+	session->n_mends++;
 	errand_start(session, &plan, done, ctx);
+}
+
+/* Runs waited for it, one way or the other; those of a session that ends are canceled. */
+static void give_turns(const struct session *session)
+{
+	if (!session->is_ending)
+		service_dispatch(session->service);
 }
 
 static void note_mended(struct session *session, int r, const char *text)
 {
+	session->n_mends--;
 	if (r < 0)
 		log_warn("session %s: what a restore left half done stays so: %s", session->row.id,
 			text);
@@ -124,6 +133,18 @@ static void on_mended(void *ctx, int r, const char *text, uint64_t n_bytes)
 {
 	(void)n_bytes;
 	note_mended(ctx, r, text);
+	give_turns(ctx);
+}
+
+bool session_is_mending(const struct session *session)
+{
+	return session->mark != SESSION_WHOLE && session->n_restores + session->n_mends > 0;
+}
+
+void session_mend_again(struct session *session)
+{
+	if (session->mark == SESSION_RESTORING && !session_is_mending(session))
+		start_mending(session, on_mended, session);
 }
 
 void session_mend(struct session *session)
@@ -155,6 +176,7 @@ struct restoring {
 
 static void end_restoring(struct restoring *w)
 {
+	give_turns(w->session);
 	w->done(w->ctx, w->session, &w->problem);
 	problem_fini(&w->problem);
 	free(w);

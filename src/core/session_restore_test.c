@@ -180,6 +180,119 @@ TEST(a_restore_whose_box_was_killed_is_made_good)
 /* Of the restore that the server did not survive. */
 static char digits[SPEC_CHANGE_SIZE + 1];
 
+/* A run in the session, that waits or not. */
+static struct run *run_in(struct sample *m, const struct session *session)
+{
+	char body[120];
+
+	(void)snprintf(body, sizeof(body), "{\"session_id\":\"%s\",\"command\":[\"true\"]}",
+		session->row.id);
+	return sample_run(m, body);
+}
+
+static void run_fails(struct sample *m, const struct run *run, const char *words)
+{
+	CLEANUP(free_row) struct run_row row = { 0 };
+	char id[UUID_SIZE + 1];
+
+	(void)snprintf(id, sizeof(id), "%s", run->row.id);
+	sample_await_end(m, id, &row);
+	CHECK_STR(row.phase, "failed");
+	CHECK(strstr(row.message, words) != NULL);
+}
+
+TEST(runs_wait_while_files_are_restored_and_made_good)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct session *session = sample_snapped(&m);
+	struct sample_answer a;
+
+	restore(session, &a);
+	(void)run_in(&m, session);
+	sample_settle(&m);
+	CHECK_EQ(sample_host.n_jobs, 1);
+	service_dispatch(m.service);
+	sample_settle(&m);
+	CHECK_EQ(sample_host.n_jobs, 1);
+	box_ends(&m, 0, REASON_OOM_KILLED);
+	SAMPLE_UNTIL(&m, sample_host.n_jobs == 2);
+	sample_settle(&m);
+	CHECK_EQ(sample_host.n_jobs, 2);
+	CHECK_EQ(sample_job(1)->deed, DEED_FILES);
+	box_ends(&m, 1, REASON_EXIT_CODE_0);
+	SAMPLE_UNTIL(&m, sample_host.n_jobs == 3);
+	CHECK_EQ(sample_job(2)->deed, DEED_EXECUTE);
+	CHECK(!sample_job(2)->change[0]);
+	box_ends(&m, 2, REASON_EXIT_CODE_0);
+	SAMPLE_UNTIL(&m, m.service->n_runs == 0);
+	sample_remove(&m);
+}
+
+TEST(runs_begin_when_files_were_restored)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct session *session = sample_snapped(&m);
+	struct sample_answer a;
+
+	restore(session, &a);
+	(void)run_in(&m, session);
+	sample_settle(&m);
+	CHECK_EQ(sample_host.n_jobs, 1);
+	box_ends(&m, 0, REASON_EXIT_CODE_0);
+	box_ends(&m, 1, REASON_EXIT_CODE_0);
+	CHECK_EQ(sample_job(1)->deed, DEED_EXECUTE);
+	SAMPLE_UNTIL(&m, m.service->n_runs == 0);
+	sample_remove(&m);
+}
+
+/* It is tried again for the next run, which says the same. */
+TEST(nothing_runs_in_files_that_could_not_be_made_good)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct session *session = sample_snapped(&m);
+	struct sample_answer a;
+
+	restore(session, &a);
+	box_ends(&m, 0, REASON_OOM_KILLED);
+	box_ends(&m, 1, REASON_PROVISION_FAILED);
+	SAMPLE_UNTIL(&m, a.n);
+	CHECK(is_marked(&m, session));
+	const struct run *run = run_in(&m, session);
+	SAMPLE_UNTIL(&m, sample_host.n_jobs == 3);
+	CHECK_EQ(sample_job(2)->deed, DEED_FILES);
+	box_ends(&m, 2, REASON_PROVISION_FAILED);
+	run_fails(&m, run, "half done");
+	(void)run_in(&m, session);
+	box_ends(&m, 3, REASON_EXIT_CODE_0);
+	box_ends(&m, 4, REASON_EXIT_CODE_0);
+	CHECK_EQ(sample_job(4)->deed, DEED_EXECUTE);
+	SAMPLE_UNTIL(&m, m.service->n_runs == 0);
+	CHECK(!is_marked(&m, session));
+	sample_remove(&m);
+}
+
+TEST(a_run_that_waits_for_files_can_be_deleted_with_its_session)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct session *session = sample_snapped(&m);
+	struct sample_answer a, gone = { 0 };
+
+	restore(session, &a);
+	box_ends(&m, 0, REASON_OOM_KILLED);
+	SAMPLE_UNTIL(&m, sample_host.n_jobs == 2);
+	(void)run_in(&m, session);
+	session_delete(session, sample_on_session, &gone);
+	box_ends(&m, 1, REASON_CANCELED_BY_USER);
+	SAMPLE_UNTIL(&m, gone.n && a.n);
+	CHECK_EQ(gone.status, 0);
+	CHECK_EQ(sample_host.n_jobs, 2);
+	sample_remove(&m);
+}
+
 /* The server ends while files are restored; the next one finds the workspace, if `is_kept`. */
 static struct session *restart_amid(struct sample *m, bool loses_before, bool is_kept)
 {
@@ -218,6 +331,31 @@ TEST(a_restore_that_ended_with_the_server_is_made_good_by_the_next)
 	sample_remove(&m);
 }
 
+TEST(a_run_from_before_waits_until_the_files_are_made_good)
+{
+	SAMPLE(m);
+	sample_use_sqlite(&m);
+	sample_open(&m);
+	struct session *session = sample_snapped(&m);
+	struct sample_answer a;
+	names kept;
+
+	memcpy(kept[0], session->workspace, sizeof(kept[0]));
+	restore(session, &a);
+	(void)run_in(&m, session);
+	job_started(sample_job(0));
+	sample_restart(&m);
+	sample_up(NULL, 0, (const char(*)[WORKSPACE_ID_SIZE + 1]) kept, 1);
+	sample_settle(&m);
+	CHECK_EQ(sample_host.n_jobs, 1);
+	box_ends(&m, 0, REASON_EXIT_CODE_0);
+	SAMPLE_UNTIL(&m, sample_host.n_jobs == 2);
+	CHECK_EQ(sample_job(1)->deed, DEED_EXECUTE);
+	box_ends(&m, 1, REASON_EXIT_CODE_0);
+	SAMPLE_UNTIL(&m, m.service->n_runs == 0);
+	sample_remove(&m);
+}
+
 TEST(a_workspace_that_was_never_filled_goes)
 {
 	SAMPLE(m);
@@ -251,5 +389,10 @@ TESTS(UNIT(a_session_that_lost_its_files_has_them_again),
 	UNIT(a_lost_session_may_be_deleted_while_its_workspace_is_made),
 	UNIT(a_restore_whose_box_was_killed_is_made_good),
 	UNIT(a_restore_that_ended_with_the_server_is_made_good_by_the_next),
+	UNIT(runs_wait_while_files_are_restored_and_made_good),
+	UNIT(runs_begin_when_files_were_restored),
+	UNIT(nothing_runs_in_files_that_could_not_be_made_good),
+	UNIT(a_run_that_waits_for_files_can_be_deleted_with_its_session),
+	UNIT(a_run_from_before_waits_until_the_files_are_made_good),
 	UNIT(a_workspace_that_was_never_filled_goes),
 	UNIT(nothing_is_made_good_in_a_workspace_that_is_gone))
