@@ -43,6 +43,7 @@ static const struct code {
 	{ "idempotency_conflict", 409 },
 	{ "session_has_active_runs", 409 },
 	{ "session_name_taken", 409 },
+	{ "restore_unfinished", 409 },
 	{ "session_cancel_drain_timeout", 409 },
 	{ "approval_not_pending", 409 },
 	{ "workspace_lost", 410 },

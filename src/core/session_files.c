@@ -55,6 +55,7 @@ const char *session_gone_code(int r)
 		{ -EAGAIN, "runtime_unavailable" },
 		{ -ECANCELED, "session_not_found" },
 		{ -ENOENT, "session_not_found" },
+		{ -ENOTRECOVERABLE, "restore_unfinished" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(known); i++) {

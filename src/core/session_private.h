@@ -17,8 +17,8 @@ bool session_is_quiet(const struct session *session, struct problem *p);
 /* Only the latter. */
 bool session_is_still(const struct session *session, struct problem *p);
 
-/* The code of a problem when an errand failed since the session or the keeper is gone, whatever it
- * was for; else NULL. */
+/* The code of a problem when an errand failed since the session or the keeper is gone, or what a
+ * restore left half done stays so, whatever it was for; else NULL. */
 const char *session_gone_code(int r);
 
 /* What an errand failed with, for whoever asked for it. */

@@ -274,6 +274,53 @@ TEST(nothing_runs_in_files_that_could_not_be_made_good)
 	sample_remove(&m);
 }
 
+static void on_snapshot(void *ctx, const struct snapshot_row *row, struct problem *problem)
+{
+	(void)row;
+	sample_note(ctx, problem);
+}
+
+/* The nth box finds files that it can neither put back nor leave as they are. */
+static void box_finds_torn(struct sample *m, const struct session *session, size_t n)
+{
+	SAMPLE_UNTIL(m, sample_host.n_jobs == n + 1);
+	struct result result = job_result(sample_job(n), REASON_PROVISION_FAILED, 0);
+
+	CHECK_STR(sample_job(n)->change, session->change);
+	result.error = ENOTRECOVERABLE;
+	job_started(sample_job(n));
+	job_ends_with(sample_job(n), &result);
+}
+
+TEST(there_is_no_copy_of_files_that_could_not_be_made_good)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct session *session = sample_snapped(&m);
+	struct sample_answer a, snapped = { 0 }, cloned = { 0 };
+	struct identity who = sample_who("alice");
+
+	restore(session, &a);
+	box_ends(&m, 0, REASON_OOM_KILLED);
+	box_finds_torn(&m, session, 1);
+	SAMPLE_UNTIL(&m, a.n);
+	session_snapshot(session, on_snapshot, &snapped);
+	box_finds_torn(&m, session, 2);
+	SAMPLE_UNTIL(&m, snapped.n);
+	CHECK_STR(snapped.code, "restore_unfinished");
+	CHECK_EQ(snapped.status, 409);
+	session_clone(session, &who, NULL, sample_on_session, &cloned);
+	box_finds_torn(&m, session, 3);
+	SAMPLE_UNTIL(&m, cloned.n);
+	CHECK_STR(cloned.code, "restore_unfinished");
+	restore(session, &a);
+	box_ends(&m, 4, REASON_EXIT_CODE_0);
+	SAMPLE_UNTIL(&m, a.n);
+	CHECK_EQ(a.status, 0);
+	CHECK(!is_marked(&m, session));
+	sample_remove(&m);
+}
+
 TEST(a_run_that_waits_for_files_can_be_deleted_with_its_session)
 {
 	SAMPLE(m);
@@ -392,6 +439,7 @@ TESTS(UNIT(a_session_that_lost_its_files_has_them_again),
 	UNIT(runs_wait_while_files_are_restored_and_made_good),
 	UNIT(runs_begin_when_files_were_restored),
 	UNIT(nothing_runs_in_files_that_could_not_be_made_good),
+	UNIT(there_is_no_copy_of_files_that_could_not_be_made_good),
 	UNIT(a_run_that_waits_for_files_can_be_deleted_with_its_session),
 	UNIT(a_run_from_before_waits_until_the_files_are_made_good),
 	UNIT(a_workspace_that_was_never_filled_goes),

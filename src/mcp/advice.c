@@ -13,6 +13,8 @@ static const struct {
 } of_problems[] = {
 	{ "workspace_lost", NULL,
 		"call close_session, and use the session again to begin with no files" },
+	{ "restore_unfinished", NULL,
+		"try again, or call close_session, and use the session again to begin with no files" },
 	{ "quota_exceeded", "sessions",
 		"close_session one that is not needed, or wait until one expires" },
 	{ "quota_exceeded", "cpu_seconds_per_day", "wait until the next day begins, in UTC" },
