@@ -205,8 +205,10 @@ static int feed_file(void *ctx, int fd, struct err *err)
 
 static void note_restored(struct session *session)
 {
-	session->is_lost = false;
-	session_set_text(&session->row.state, "active");
+	if (session->mark == SESSION_REMAKING) {
+		session->is_lost = false;
+		session_set_text(&session->row.state, "active");
+	}
 	(void)set_mark(session, session->n_restores > 0 ? SESSION_RESTORING : SESSION_WHOLE);
 }
 
@@ -220,13 +222,15 @@ static void on_made_good(void *ctx, int r, const char *text, uint64_t n_bytes)
 }
 
 /* It did not work, which is answered when all is as it was. */
-static void make_good(struct restoring *w, int r)
+static void make_good(struct restoring *w)
 {
 	struct session *session = w->session;
 	struct service *s = session->service;
 
-	/* The keeper or the session is gone: whoever finds it again finds the mark, too. */
-	if (session_gone_code(r) || session->n_restores > 0) {
+	/* While the keeper is away, or the session ends: whoever finds it again finds the mark,
+	 * too. */
+	if (session->is_ending || !s->is_up || session->mark == SESSION_WHOLE ||
+		session->n_restores > 0) {
 		end_restoring(w);
 		return;
 	}
@@ -247,12 +251,16 @@ static void on_restored(void *ctx, int r, const char *text, uint64_t n_bytes)
 	(void)n_bytes;
 	close_fdp(&w->fd);
 	session->n_restores -= w->is_marked;
+	if (r == 0 && w->is_marked && session->mark == SESSION_WHOLE) {
+		r = -ECONNRESET; /* session_mend() took the mark away */
+		text = "the workspace went with the keeper";
+	}
 	if (r < 0)
 		session_files_problem(&w->problem, session, r, text);
 	else if (w->is_marked)
 		note_restored(session);
 	if (r < 0 && w->is_marked)
-		make_good(w, r);
+		make_good(w);
 	else
 		end_restoring(w);
 }

@@ -180,6 +180,48 @@ TEST(a_restore_whose_box_was_killed_is_made_good)
 /* Of the restore that the server did not survive. */
 static char digits[SPEC_CHANGE_SIZE + 1];
 
+TEST(a_box_that_did_not_find_something_is_no_session_that_is_gone)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct session *session = sample_snapped(&m);
+	struct sample_answer a;
+
+	restore(session, &a);
+	struct result result = job_result(sample_job(0), REASON_PROVISION_FAILED, 0);
+	result.error = ENOENT;
+	job_started(sample_job(0));
+	job_ends_with(sample_job(0), &result);
+	box_ends(&m, 1, REASON_EXIT_CODE_0);
+	SAMPLE_UNTIL(&m, a.n);
+	CHECK(a.status != 0);
+	CHECK(!is_marked(&m, session));
+	sample_remove(&m);
+}
+
+/* Its box outlives the connection, but the workspace is dropped when that is there again. */
+TEST(a_workspace_that_goes_while_it_is_filled_does_not_come_back)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct session *session = sample_snapped(&m);
+	struct sample_answer a;
+
+	lose(session);
+	restore(session, &a);
+	job_started(sample_job(0));
+	m.service->is_up = false;
+	sample_up(NULL, 0, NULL, 0);
+	CHECK(!is_marked(&m, session));
+	job_ends(sample_job(0), REASON_EXIT_CODE_0, 0);
+	SAMPLE_UNTIL(&m, a.n);
+	CHECK_STR(a.code, "runtime_unavailable");
+	CHECK(session->is_lost);
+	CHECK_STR(session->row.state, "lost");
+	CHECK_EQ(sample_host.n_dropped, 0);
+	sample_remove(&m);
+}
+
 /* A run in the session, that waits or not. */
 static struct run *run_in(struct sample *m, const struct session *session)
 {
@@ -437,6 +479,8 @@ TESTS(UNIT(a_session_that_lost_its_files_has_them_again),
 	UNIT(a_restore_whose_box_was_killed_is_made_good),
 	UNIT(a_restore_that_ended_with_the_server_is_made_good_by_the_next),
 	UNIT(runs_wait_while_files_are_restored_and_made_good),
+	UNIT(a_box_that_did_not_find_something_is_no_session_that_is_gone),
+	UNIT(a_workspace_that_goes_while_it_is_filled_does_not_come_back),
 	UNIT(runs_begin_when_files_were_restored),
 	UNIT(nothing_runs_in_files_that_could_not_be_made_good),
 	UNIT(there_is_no_copy_of_files_that_could_not_be_made_good),
