@@ -264,8 +264,11 @@ static void native_make_workspace(
 		native_grant(w, r, "the keeper is not there");
 		return;
 	}
-	w->next = h->wishes;
-	h->wishes = w;
+	/* The keeper answers in this order, and there may be two of the same id. */
+	struct wish **at = &h->wishes;
+	while (*at)
+		at = &(*at)->next;
+	*at = w;
 }
 
 static void native_drop_workspace(struct runtime_host *h, const char *id)

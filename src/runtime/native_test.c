@@ -163,8 +163,29 @@ TEST(workspaces_are_made_refused_and_dropped)
 	stage_remove(&s);
 }
 
+TEST(two_wishes_for_one_workspace_are_answered_in_their_order)
+{
+	struct stage s;
+	struct made a = { 0 }, b = { 0 };
+
+	stage_make(&s);
+	listen_at(&s);
+	greet(&s, NULL, NULL);
+	runtime_native.make_workspace(s.host, RUN_A, 1 << 20, on_made, &a);
+	runtime_native.make_workspace(s.host, RUN_A, 1 << 20, on_made, &b);
+	expect_id(&s, MESSAGE_MAKE_WORKSPACE, RUN_A);
+	expect_id(&s, MESSAGE_MAKE_WORKSPACE, RUN_A);
+	say_id(&s, MESSAGE_WORKSPACE, RUN_A);
+	say_refused(&s, RUN_A, EEXIST, REASON_PROVISION_FAILED);
+	UNTIL(&s, a.n == 1 && b.n == 1);
+	CHECK_EQ(a.code, 0);
+	CHECK_EQ(b.code, -EEXIST);
+	stage_remove(&s);
+}
+
 TESTS(UNIT(it_is_up_when_the_keeper_has_told_what_it_holds),
 	UNIT(a_job_from_start_to_acknowledgement), UNIT(a_job_that_is_refused_hears_nothing_else),
 	UNIT(a_job_that_is_released_early_is_canceled_and_acknowledged),
 	UNIT(runs_from_before_are_adopted_or_discarded),
-	UNIT(workspaces_are_made_refused_and_dropped))
+	UNIT(workspaces_are_made_refused_and_dropped),
+	UNIT(two_wishes_for_one_workspace_are_answered_in_their_order))
