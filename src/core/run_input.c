@@ -12,10 +12,9 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/json.h"
 #include "base/str.h"
 #include "core/problem.h"
-#include "core/run.h"
+#include "core/run_private.h"
 #include "core/service.h"
 #include "core/stream.h"
 
@@ -57,12 +56,11 @@ static void set_limits(struct run *run, const struct request *r)
 /* Of a run of a predecessor's, only the store's text is there before the keeper knows it. */
 static void read_limits(struct run *run)
 {
-	AUTO_JSON *whole = run->row.request ? json_loads(run->row.request, 0, NULL) : NULL;
 	struct problem problem = { 0 };
 	struct request request = { 0 };
 
 	/* One that can not be read takes no input; with the keeper's answer its end is told. */
-	if (request_parse(json_object_get(whole, "body"), REQUEST_RUN, &request, &problem) < 0)
+	if (run_read_request(run, &request, NULL, &problem) < 0)
 		request = (struct request){ 0 };
 	set_limits(run, &request);
 	request_fini(&request);

@@ -60,8 +60,11 @@ void run_shed(struct run *run);
 typedef void run_fetched_cb(struct run *run);
 void run_fetch(struct run *run, run_fetched_cb *done);
 
-/* run_recover.c: from what row.request says, its request, policy and files, and the name of the
- * keeper that was asked, which the caller frees; `ret_keeper` may be NULL. */
+/* run_recover.c: from what row.request says, its request, and the name of the keeper that was
+ * asked, which the caller frees; `ret_keeper` may be NULL. */
+int run_read_request(
+	const struct run *run, struct request *ret, char **ret_keeper, struct problem *problem);
+/* The same with all that follows of it: its policy and files. */
 int run_parse_stored(struct run *run, char **ret_keeper);
 
 /* run_start.c: is what it asks for something that a box can be told? */

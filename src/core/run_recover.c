@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "base/uuid.h"
@@ -16,24 +17,30 @@
 #include "core/session.h"
 #include "core/stream.h"
 
+int run_read_request(
+	const struct run *run, struct request *ret, char **ret_keeper, struct problem *problem)
+{
+	AUTO_JSON *whole = run->row.request ? json_loads(run->row.request, 0, NULL) : NULL;
+	const char *keeper = json_string_value(json_object_get(whole, "keeper"));
+
+	if (ret_keeper)
+		*ret_keeper = keeper ? xstrdup(keeper) : NULL;
+	return request_parse(json_object_get(whole, "body"), REQUEST_RUN, ret, problem);
+}
+
 int run_parse_stored(struct run *run, char **ret_keeper)
 {
 	struct problem problem = { 0 };
-	json_t *whole = run->row.request ? json_loads(run->row.request, 0, NULL) : NULL;
-	int r = request_parse(json_object_get(whole, "body"), REQUEST_RUN, &run->request, &problem);
+	int r = run_read_request(run, &run->request, ret_keeper, &problem);
 
 	if (r == 0)
 		r = run_decide(run, &problem);
 	if (r == 0)
 		r = request_decode_files(
 			&run->request, UINT64_MAX, &run->files, &run->n_files, &problem);
-	const char *keeper = json_string_value(json_object_get(whole, "keeper"));
-	if (ret_keeper)
-		*ret_keeper = keeper ? xstrdup(keeper) : NULL;
 	if (r < 0)
 		log_warn("run %s can not be executed any more: %s", run->row.id, problem.message);
 	problem_fini(&problem);
-	json_decref(whole);
 	return r;
 }
 
