@@ -230,8 +230,8 @@ struct ws *exchange_accept_ws(struct exchange *x, const struct ws_ops *ops, void
 
 /* Take messages of so many bytes instead of WS_MESSAGE_MAX, from the first one on when it is
  * called at once. A longer one closes with 1009. One that is under way takes as much memory as
- * came of it, and at most twice that; one that would be larger than WS_MESSAGE_MAX, and take all
- * of them together over WS_HELD_MAX, closes with 1013. */
+ * came of it, and at most twice that. Where one that is larger than WS_MESSAGE_MAX would take all
+ * of them together over WS_HELD_MAX, that which has been under way for longest closes with 1013. */
 void ws_set_message_max(struct ws *ws, size_t bytes);
 
 void ws_want_write(struct ws *ws);

@@ -118,7 +118,7 @@ int listen_open_local(const char *path, struct err *err)
 void listen_remove(const char *path)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	pid_t pid;
+	pid_t pid = 0;
 
 	if (set_path(&address, path) && find_listener(&address, &pid) == 0 && pid == getpid())
 		(void)unlink(path);

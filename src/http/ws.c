@@ -32,6 +32,7 @@ struct ws {
 	char *message;
 	size_t message_size;
 	size_t message_room;
+	uint64_t large_ms; /* since when it takes more than WS_MESSAGE_MAX */
 	char control[FRAME_CONTROL_MAX];
 	size_t control_size;
 };
@@ -226,33 +227,53 @@ static void on_message(struct ws *ws)
 	ws->ops->message(ws->ctx, size > 0 ? message : "", size, ws->is_text);
 }
 
-/* Grows with what came, not with what was announced; by begin_frame() that is never more than
- * message_max. False when there are too many large ones. */
-static bool make_room(struct ws *ws, size_t size)
+/* Who has kept a large message waiting for its end for longest, but for `asks`. */
+static struct ws *find_slowest(const struct ws *asks)
+{
+	struct ws *slowest = NULL;
+
+	for (struct conn *c = LIST_FIRST(&asks->conn->server->conns); c; c = LIST_NEXT(c, all)) {
+		if (c->ws && c->ws != asks && counted(c->ws->message_room) &&
+			(!slowest || c->ws->large_ms < slowest->large_ms))
+			slowest = c->ws;
+	}
+	return slowest;
+}
+
+/* Whoever sends all of it at once is done soon: so it is for others to make room. */
+static void hold(struct ws *ws, size_t room)
 {
 	size_t *held = &ws->conn->server->ws_held;
+	struct ws *slowest;
+
+	*held -= counted(ws->message_room);
+	while (counted(room) > WS_HELD_MAX - *held && (slowest = find_slowest(ws)))
+		(void)refuse(slowest, 0, FRAME_CODE_LATER, "the message took too long");
+	*held += counted(room);
+	if (counted(room) && !counted(ws->message_room))
+		ws->large_ms = uv_now(ws->conn->server->tick.loop);
+	ws->message_room = room;
+}
+
+/* Grows with what came, not with what was announced; by begin_frame() that is never more than
+ * message_max. */
+static char *make_room(struct ws *ws, size_t size)
+{
 	size_t need = ws->message_size + size;
 	size_t room = ws->message_room * 2;
 
-	if (need <= ws->message_room)
-		return true;
-	if (room > ws->message_max)
-		room = ws->message_max;
-	if (room < need)
-		room = need;
-	size_t others = *held - counted(ws->message_room);
-	if (counted(room) > WS_HELD_MAX - others)
-		return false;
-	*held = others + counted(room);
-	ws->message_room = room;
-	ws->message = realloc(ws->message, room);
-	if (!ws->message)
-		abort();
-	return true;
+	if (need > ws->message_room) {
+		if (room > ws->message_max)
+			room = ws->message_max;
+		hold(ws, room > need ? room : need);
+		ws->message = realloc(ws->message, ws->message_room);
+		if (!ws->message)
+			abort();
+	}
+	return ws->message + ws->message_size;
 }
 
-/* The number of bytes taken; -1: there is no room for them. */
-static ssize_t take_payload(struct ws *ws, const char *data, size_t size)
+static size_t take_payload(struct ws *ws, const char *data, size_t size)
 {
 	struct frame *f = &ws->frame;
 
@@ -262,12 +283,10 @@ static ssize_t take_payload(struct ws *ws, const char *data, size_t size)
 		ws->control_size +=
 			frame_read_payload(f, data, size, ws->control + ws->control_size);
 	} else if (size > 0) {
-		if (!make_room(ws, size))
-			return -1;
-		(void)frame_read_payload(f, data, size, ws->message + ws->message_size);
+		(void)frame_read_payload(f, data, size, make_room(ws, size));
 		ws->message_size += size;
 	}
-	return (ssize_t)size;
+	return size;
 }
 
 static void end_frame(struct ws *ws)
@@ -314,12 +333,10 @@ size_t ws_take(struct ws *ws, const char *data, size_t size)
 		if (!begin_frame(ws))
 			return refuse(ws, size, FRAME_CODE_TOO_BIG, "the message is too big");
 	}
-	ssize_t taken = take_payload(ws, data + at, size - at);
-	if (taken < 0)
-		return refuse(ws, size, FRAME_CODE_LATER, "too many large messages are under way");
+	at += take_payload(ws, data + at, size - at);
 	if (f->left == 0)
 		end_frame(ws);
-	return at + (size_t)taken;
+	return at;
 }
 
 /* --- time --- */
