@@ -142,6 +142,24 @@ static void check_failure(
 	CHECK_STR(o.text, result.message);
 }
 
+/* The nth errand brings out not all, for this reason. */
+static void check_not_whole(struct sample *m, struct session *session, size_t n, int error)
+{
+	struct outcome o = { 0 };
+	struct errand_plan plan = { .capture_max = 100 };
+
+	plan.capture_fd = openat(m->dir.fd, "out", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	errand_start(session, &plan, on_done, &o);
+	job_started(sample_job(n));
+	struct result result = job_result(sample_job(n), REASON_EXIT_CODE_0, 0);
+	result.error = error;
+	(void)snprintf(result.message, sizeof(result.message), "capture: not all");
+	job_ends_with(sample_job(n), &result);
+	SAMPLE_UNTIL(m, o.n);
+	CHECK_EQ(o.r, -error);
+	CHECK_STR(o.text, "capture: not all");
+}
+
 TEST(what_does_not_come_out_whole_is_a_failure)
 {
 	static const int errors[] = { EFBIG, EACCES, ENAMETOOLONG };
@@ -149,21 +167,8 @@ TEST(what_does_not_come_out_whole_is_a_failure)
 	sample_open(&m);
 	struct session *session = sample_session(&m);
 
-	for (size_t i = 0; i < ARRAY_SIZE(errors); i++) {
-		struct outcome o = { 0 };
-		struct errand_plan plan = { .capture_max = 100 };
-
-		plan.capture_fd = openat(m.dir.fd, "out", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-		errand_start(session, &plan, on_done, &o);
-		job_started(sample_job(i));
-		struct result result = job_result(sample_job(i), REASON_EXIT_CODE_0, 0);
-		result.error = errors[i];
-		(void)snprintf(result.message, sizeof(result.message), "capture: not all");
-		job_ends_with(sample_job(i), &result);
-		SAMPLE_UNTIL(&m, o.n);
-		CHECK_EQ(o.r, -errors[i]);
-		CHECK_STR(o.text, "capture: not all");
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(errors); i++)
+		check_not_whole(&m, session, i, errors[i]);
 	sample_remove(&m);
 }
 

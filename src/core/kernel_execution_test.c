@@ -14,24 +14,52 @@ static void on_daily(void *ctx, int r, const void *row)
 		(struct daily){ true, r, r == 0 ? ((const struct daily_row *)row)->cpu_us : 0 };
 }
 
-/* Processor time of alice's today. */
-static int64_t counted(struct sample *m)
+static struct daily read_daily(struct sample *m)
 {
 	char day[DATE_DAY_SIZE + 1];
 	struct daily_row key = { .user_id = (char *)"alice", .day = day };
-	struct daily told;
+	struct daily told = { 0 };
 
 	date_format_day(clock_realtime_ns(), day);
-	do {
-		told = (struct daily){ 0 };
-		store_get(m->service->store, &daily_table, &key, on_daily, &told);
-		SAMPLE_UNTIL(m, told.is_told);
-	} while (told.r < 0 && told.r != -ENOENT); /* it was this call that failed */
+	store_get(m->service->store, &daily_table, &key, on_daily, &told);
+	SAMPLE_UNTIL(m, told.is_told);
+	return told;
+}
+
+/* Processor time of alice's today. */
+static int64_t counted(struct sample *m)
+{
+	struct daily told = read_daily(m);
+
+	if (told.r < 0 && told.r != -ENOENT) /* it was this call that failed */
+		told = read_daily(m);
+	CHECK(told.r == 0 || told.r == -ENOENT);
 	return told.cpu_us;
 }
 
 #define BURNS                                                                                      \
 	"import time\nuntil = time.process_time() + 0.03\nwhile time.process_time() < until: pass"
+
+/* The first of two executions was asked for. */
+static void check_count(struct sample *m, struct session *session, struct heard *h)
+{
+	char id[UUID_SIZE + 1];
+	CLEANUP(free_row) struct run_row row = { 0 };
+
+	start(m, 0);
+	SAMPLE_UNTIL(m, h->n);
+	sample_settle(m);
+	run(m, session, BURNS, h);
+	sample_settle(m);
+	const struct run *it = m->service->runs;
+	CHECK_EQ(counted(m), it->counted_cpu_us);
+	memcpy(id, it->row.id, sizeof(id));
+	stop(0, REASON_EXIT_CODE_0);
+	SAMPLE_UNTIL(m, run_find(m->service, id, NULL) == NULL);
+	if (sample_stored(m, id, &row) < 0) /* it was this call that failed */
+		CHECK_EQ(sample_stored(m, id, &row), 0);
+	CHECK_EQ(counted(m), row.cpu_us);
+}
 
 /* Two executions, while the store's nth call fails. True if they were executed. */
 static bool count_with_fault(int n)
@@ -41,8 +69,6 @@ static bool count_with_fault(int n)
 	sample_open(&m);
 	struct sample_answer a;
 	struct heard h = { 0 };
-	char id[UUID_SIZE + 1];
-	CLEANUP(free_row) struct run_row row = { 0 };
 
 	sample_ask_session(&m, &a, "alice", NULL, "{\"base_image\":\"host\"}");
 	SAMPLE_UNTIL(&m, a.n);
@@ -50,21 +76,8 @@ static bool count_with_fault(int n)
 		ask(a.session, BURNS, &h);
 	SAMPLE_UNTIL(&m, a.status || h.n || sample_host.n_jobs);
 	bool is_executed = sample_host.n_jobs > 0;
-	if (is_executed) {
-		start(&m, 0);
-		SAMPLE_UNTIL(&m, h.n);
-		sample_settle(&m);
-		run(&m, a.session, BURNS, &h);
-		sample_settle(&m);
-		const struct run *it = m.service->runs;
-		CHECK_EQ(counted(&m), it->counted_cpu_us);
-		memcpy(id, it->row.id, sizeof(id));
-		stop(0, REASON_EXIT_CODE_0);
-		SAMPLE_UNTIL(&m, run_find(m.service, id, NULL) == NULL);
-		if (sample_stored(&m, id, &row) < 0) /* it was this call that failed */
-			CHECK_EQ(sample_stored(&m, id, &row), 0);
-		CHECK_EQ(counted(&m), row.cpu_us);
-	}
+	if (is_executed)
+		check_count(&m, a.session, &h);
 	sample_answer_fini(&a);
 	sample_remove(&m);
 	return is_executed;

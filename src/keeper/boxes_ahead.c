@@ -99,7 +99,7 @@ struct boxed *boxes_take_waiting(struct keeper *k, const struct root *root, cons
 
 static bool is_open_on(const struct boxed *b, const struct root *root)
 {
-	return b->root == root && !b->is_sealed;
+	return root && b->root == root && !b->is_sealed;
 }
 
 static size_t count_open(const struct boxed *list, const struct root *root)

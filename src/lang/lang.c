@@ -38,6 +38,13 @@
  * the compiler says goes to stderr, and its exit status is that of the run. */
 #define COMPILE(command) "source=$1; shift; " command " || exit; " START
 
+/* bash where there is one, as small images have none; also when the guest is to have a PATH that
+ * leads to neither. */
+#define START_SHELL                                                                                \
+	"command -v bash >/dev/null && exec bash \"$@\"; "                                         \
+	"[ -x /bin/bash ] && exec /bin/bash \"$@\"; "                                              \
+	"[ -x /bin/sh ] && exec /bin/sh \"$@\"; exec sh \"$@\""
+
 /* It sizes its heap by the machine, of which a box has a part: so it begins small and grows only
  * with what is in use. */
 #define JAVA_OPTIONS(to)                                                                           \
@@ -67,13 +74,7 @@ const struct lang langs[] = {
 		.name = "shell",
 		.aliases = WORDS("sh", "bash"),
 		.source = "main.sh",
-		/* bash where there is one, as small images have none; also when the guest is to
-		 * have a PATH that leads to neither. */
-		.argv = WORDS("sh", "-c",
-			"command -v bash >/dev/null && exec bash \"$@\"; "
-			"[ -x /bin/bash ] && exec /bin/bash \"$@\"; "
-			"[ -x /bin/sh ] && exec /bin/sh \"$@\"; exec sh \"$@\"",
-			"sh", "/workspace/main.sh"),
+		.argv = WORDS("sh", "-c", START_SHELL, "sh", "/workspace/main.sh"),
 		.env = NONE,
 		.needs = NEEDS({ "sh", "dash" }),
 	},
