@@ -40,10 +40,9 @@
 
 /* bash where there is one, as small images have none; also when the guest is to have a PATH that
  * leads to neither. */
-#define START_SHELL                                                                                \
-	"command -v bash >/dev/null && exec bash \"$@\"; "                                         \
-	"[ -x /bin/bash ] && exec /bin/bash \"$@\"; "                                              \
-	"[ -x /bin/sh ] && exec /bin/sh \"$@\"; exec sh \"$@\""
+static const char start_shell[] = "command -v bash >/dev/null && exec bash \"$@\"; "
+				  "[ -x /bin/bash ] && exec /bin/bash \"$@\"; "
+				  "[ -x /bin/sh ] && exec /bin/sh \"$@\"; exec sh \"$@\"";
 
 /* It sizes its heap by the machine, of which a box has a part: so it begins small and grows only
  * with what is in use. */
@@ -74,7 +73,7 @@ const struct lang langs[] = {
 		.name = "shell",
 		.aliases = WORDS("sh", "bash"),
 		.source = "main.sh",
-		.argv = WORDS("sh", "-c", START_SHELL, "sh", "/workspace/main.sh"),
+		.argv = WORDS("sh", "-c", start_shell, "sh", "/workspace/main.sh"),
 		.env = NONE,
 		.needs = NEEDS({ "sh", "dash" }),
 	},
