@@ -24,6 +24,7 @@ struct rpc_message;
 struct run_row;
 struct service;
 struct session;
+struct turns;
 
 #define MCP_PEER_CALLS_MAX         64u   /* of one client under way; one more is refused */
 #define MCP_PEER_SUBSCRIPTIONS_MAX 256u  /* of one client */
@@ -39,6 +40,7 @@ struct mcp_host {
 	char *(*stream_url)(void *ctx, const struct run_row *row);
 	void *ctx;
 	LIST_HEAD(, mcp_peer) peers;
+	struct turns *turns; /* whose answers are large, see turns.h; NULL: nobody's */
 	json_t *schemas; /* of the arguments of tools that were called, by their names; or NULL */
 	void (*closed)(void *ctx); /* after mcp_host_close(): the last peer is gone */
 	void *closed_ctx;

@@ -17,6 +17,7 @@
 #include "mcp/mcp_peer.h"
 #include "mcp/resource_uri.h"
 #include "mcp/tool.h"
+#include "mcp/turns.h"
 
 /* --- resources/list: session by session --- */
 
@@ -159,32 +160,42 @@ static void fail_too_large(const struct reading *r)
 		(unsigned long long)call_service(c)->settings->mcp_max_read_bytes, url);
 }
 
-static void finish(struct reading *r, struct session_file *file, struct problem *problem)
+static void reading_free(struct reading *r)
 {
-	struct call *c = r->call;
-	CLEANUP(contents_fini) struct contents contents = { 0 };
-	uint64_t limit = call_service(c)->settings->mcp_max_read_bytes;
+	free(r->uri);
+	free(r->path);
+	free(r);
+}
 
-	if (problem->status == 404)
-		call_fail(c, CALL_RESOURCE_NOT_FOUND, "Resource not found: %.300s", r->uri);
-	else if (problem->status == 413 || (!problem->status && file->size > limit))
-		fail_too_large(r);
-	else if (problem->status)
-		call_fail(c, RPC_INTERNAL_ERROR, "%s: %s", problem->code, problem->message);
-	else if (contents_read(file, &contents) < 0)
-		call_fail(c, RPC_INTERNAL_ERROR, "the file could not be read");
+static void on_turn(void *ctx, const struct session_file *file)
+{
+	struct reading *r = ctx;
+	CLEANUP(contents_fini) struct contents contents = { 0 };
+
+	if (contents_read(file, &contents) < 0)
+		call_fail(r->call, RPC_INTERNAL_ERROR, "the file could not be read");
 	else
-		call_finish(c, contents_json(r, &contents));
+		call_finish(r->call, contents_json(r, &contents));
+	reading_free(r);
 }
 
 static void on_file(void *ctx, struct session_file *file, struct problem *problem)
 {
 	struct reading *r = ctx;
+	struct call *c = r->call;
+	uint64_t limit = call_service(c)->settings->mcp_max_read_bytes;
 
-	finish(r, file, problem);
-	free(r->uri);
-	free(r->path);
-	free(r);
+	if (!problem->status && file->size <= limit) {
+		turns_wait(c->peer->host, file, on_turn, r);
+		return;
+	}
+	if (problem->status == 404)
+		call_fail(c, CALL_RESOURCE_NOT_FOUND, "Resource not found: %.300s", r->uri);
+	else if (problem->status == 413 || !problem->status)
+		fail_too_large(r);
+	else
+		call_fail(c, RPC_INTERNAL_ERROR, "%s: %s", problem->code, problem->message);
+	reading_free(r);
 }
 
 void resources_read(struct call *c, const char *uri)

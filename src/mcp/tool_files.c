@@ -22,6 +22,7 @@
 #include "mcp/contents.h"
 #include "mcp/mcp_peer.h"
 #include "mcp/tool.h"
+#include "mcp/turns.h"
 
 /* What a call is about, while boxes work for it; the session is looked for again then. */
 struct job_file {
@@ -296,12 +297,25 @@ static void finish_read(struct job_file *j, const struct contents *file)
 	call_finish_tool(c, content, o, false);
 }
 
+static void on_turn(void *ctx, const struct session_file *file)
+{
+	struct job_file *j = ctx;
+	struct call *c = j->call;
+	CLEANUP(contents_fini) struct contents contents = { 0 };
+
+	if (contents_read(file, &contents) == 0) {
+		finish_read(j, &contents);
+		return;
+	}
+	job_free(j);
+	call_fail_tool(c, "internal_error: the file could not be read");
+}
+
 static void on_file(void *ctx, struct session_file *file, struct problem *problem)
 {
 	struct job_file *j = ctx;
 	uint64_t limit = call_service(j->call)->settings->mcp_max_read_bytes;
 	bool is_large = problem->status == 413 || (!problem->status && file->size > limit);
-	CLEANUP(contents_fini) struct contents contents = { 0 };
 
 	if (problem->status && !is_large) {
 		job_refuse(j, problem);
@@ -310,18 +324,10 @@ static void on_file(void *ctx, struct session_file *file, struct problem *proble
 	const struct session *session = job_session(j);
 	if (!session)
 		return;
-	if (is_large) {
+	if (is_large)
 		fail_too_large(j, session, problem->status ? 0 : file->size);
-		return;
-	}
-	if (contents_read(file, &contents) < 0) {
-		struct call *c = j->call;
-
-		job_free(j);
-		call_fail_tool(c, "internal_error: the file could not be read");
-		return;
-	}
-	finish_read(j, &contents);
+	else
+		turns_wait(j->call->peer->host, file, on_turn, j);
 }
 
 static void read_artifact(struct call *c, const json_t *arguments)
