@@ -8,6 +8,7 @@
 #include "base/beneath.h"
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/fd.h"
 #include "box/commit.h"
 #include "ipc/pack_write.h"
 #include "ipc/spec.h"
@@ -74,16 +75,37 @@ static int take_in_as_one(const struct spec *spec, int dir, int fd, struct err *
 	return commit_end(dir, name, spec->clears, spec->limits.workspace_bytes, err);
 }
 
+static int open_workspace(struct err *err)
+{
+	int dir = open(WORKSPACE, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	return dir < 0 ? err_errno(err, "open the workspace") : dir;
+}
+
+/* The same to change what is in it. A guest may have shut a session's, and nothing in there would
+ * ever be changed again; nobody keeps one like that on purpose, so it stays open. */
+static int open_to_change(const struct spec *spec, struct err *err)
+{
+	struct stat st;
+
+	if (!spec->workspace[0])
+		return open_workspace(err);
+	if (stat(WORKSPACE, &st) < 0)
+		return err_errno(err, "look at the workspace");
+	if ((st.st_mode & S_IRWXU) == S_IRWXU)
+		return open_workspace(err);
+	AUTO_FD opened = fd_unshut(AT_FDCWD, WORKSPACE, 0);
+	return opened < 0 ? err_errno(err, "open the workspace up") : open_workspace(err);
+}
+
 int files_make_good(const struct spec *spec, struct err *err)
 {
 	struct err why = { 0 };
 
 	if (!spec->change[0])
 		return 0;
-	AUTO_FD dir = open(WORKSPACE, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (dir < 0)
-		return err_errno(err, "open the workspace");
-	if (commit_recover(dir, spec->change, &why) == 0)
+	AUTO_FD dir = open_to_change(spec, &why);
+	if (dir >= 0 && commit_recover(dir, spec->change, &why) == 0)
 		return 0;
 	return err_set(err, -ENOTRECOVERABLE,
 		"a restore left some of the files aside, and they can not be put back: %.200s",
@@ -92,10 +114,10 @@ int files_make_good(const struct spec *spec, struct err *err)
 
 int files_take_in(const struct spec *spec, int fd, struct err *err)
 {
-	AUTO_FD dir = open(WORKSPACE, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	AUTO_FD dir = open_to_change(spec, err);
 
 	if (dir < 0)
-		return err_errno(err, "open the workspace");
+		return dir;
 	/* Nobody else sees a workspace of the run's own, and a run that could not get its
 	 * files does not happen. */
 	if (!spec->workspace[0])
@@ -127,10 +149,10 @@ int files_send_out(const struct spec *spec, int fd, uint64_t *ret_bytes, struct 
 		.twins = is_whole ? &twins : NULL,
 		.is_hidden = commit_is_name,
 	};
-	AUTO_FD dir = open(WORKSPACE, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	AUTO_FD dir = open_workspace(err);
 
 	if (dir < 0)
-		return err_errno(err, "open the workspace");
+		return dir;
 	int r = spec->deed == DEED_FETCH ? send_one(&w, spec->globs[0], dir, err)
 					 : pack_write_tree(&w, "", dir, err);
 	if (r == 0)

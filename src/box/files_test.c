@@ -3,7 +3,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "ipc/pack_write.h"
 #include "ipc/unpack.h"
@@ -160,5 +163,85 @@ TEST(more_than_the_workspace_holds_is_named)
 	IN_CHILD(too_much, d.path);
 }
 
+#define SESSION "00112233445566778899aabbccddeeff"
+#define CHANGE  "0123456789abcdef"
+
+static void shut(mode_t mode)
+{
+	CHILD_CHECK(chmod("/workspace", mode) == 0);
+}
+
+static void take_in_shut(struct spec *spec, mode_t mode)
+{
+	struct err err = { 0 };
+	pthread_t thread;
+	int in[2];
+
+	CHILD_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, in) == 0);
+	CHILD_CHECK(pthread_create(&thread, NULL, send_some, &in[0]) == 0);
+	shut(mode);
+	CHILD_CHECK(files_take_in(spec, in[1], &err) == 0);
+	(void)pthread_join(thread, NULL);
+	(void)close(in[1]);
+	CHILD_CHECK(scratch_holds(AT_FDCWD, "/workspace/two.png", "22"));
+}
+
+static void make_good_shut(struct spec *spec, mode_t mode)
+{
+	struct err err = { 0 };
+
+	CHILD_CHECK(mkdir("/workspace/.outgoing-" CHANGE, 0700) == 0);
+	scratch_write(AT_FDCWD, "/workspace/.outgoing-" CHANGE "/old", "o");
+	shut(mode);
+	CHILD_CHECK(files_make_good(spec, &err) == 0);
+	CHILD_CHECK(scratch_holds(AT_FDCWD, "/workspace/old", "o"));
+	CHILD_CHECK(unlink("/workspace/old") == 0);
+}
+
+static void change_shut(void *ctx)
+{
+	static const mode_t modes[] = { 0, 0100, 0300, 0444, 0555, 0600 };
+	struct stage s = { 0 };
+
+	stage_early(&s, ctx);
+	stage_step(&s, caps_enter); /* or nothing is shut to us */
+	(void)snprintf(s.spec.workspace, sizeof(s.spec.workspace), "%s", SESSION);
+	(void)snprintf(s.spec.change, sizeof(s.spec.change), "%s", CHANGE);
+	for (size_t i = 0; i < ARRAY_SIZE(modes); i++) {
+		make_good_shut(&s.spec, modes[i]);
+		take_in_shut(&s.spec, modes[i]);
+	}
+}
+
+TEST(a_workspace_that_is_shut_is_opened_to_be_changed)
+{
+	SCRATCH(d);
+
+	IN_CHILD(change_shut, d.path);
+}
+
+static void run_out(void *ctx)
+{
+	struct stage s = { 0 };
+	struct err err = { 0 };
+	struct rlimit none = { 0, 0 };
+
+	stage_early(&s, ctx);
+	(void)snprintf(s.spec.workspace, sizeof(s.spec.workspace), "%s", SESSION);
+	(void)snprintf(s.spec.change, sizeof(s.spec.change), "%s", CHANGE);
+	CHILD_CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
+	CHILD_CHECK(files_make_good(&s.spec, &err) == -ENOTRECOVERABLE);
+	CHILD_CHECK(strstr(err.text, "open the workspace") != NULL);
+}
+
+TEST(a_workspace_that_can_not_be_opened_is_not_made_good)
+{
+	SCRATCH(d);
+
+	IN_CHILD(run_out, d.path);
+}
+
 TESTS(UNIT(files_go_in_and_come_out), UNIT(one_file_is_that_and_no_other),
-	UNIT(a_stream_that_ends_early_is_an_error), UNIT(more_than_the_workspace_holds_is_named))
+	UNIT(a_stream_that_ends_early_is_an_error), UNIT(more_than_the_workspace_holds_is_named),
+	UNIT(a_workspace_that_is_shut_is_opened_to_be_changed),
+	UNIT(a_workspace_that_can_not_be_opened_is_not_made_good))

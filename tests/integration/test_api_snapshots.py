@@ -102,6 +102,16 @@ def test_what_is_shut_is_no_obstacle_to_restoring(server):
     assert shell(server, session, "ls -A; cat v.txt") == "v.txt\nv1"
 
 
+@pytest.mark.parametrize("mode", ["0", "0100", "0300", "0444", "0555"])
+def test_a_workspace_that_is_shut_is_no_obstacle_to_restoring(server, mode):
+    session = server.session()["id"]
+    server.upload(session, ("v.txt", b"v1"))
+    made = snapshot(server, session)
+    shell(server, session, f"echo >more; chmod {mode} /workspace")
+    assert restore(server, session, made).status_code == 200
+    assert shell(server, session, "ls -A; cat v.txt") == "v.txt\nv1"
+
+
 X = "0123456789abcdef"
 
 
