@@ -142,10 +142,20 @@ static bool user_has_room(const struct queue *q, const struct queue_user *u)
 	return !u || q->max_active_per_user == 0 || u->n_active < q->max_active_per_user;
 }
 
+/* The first one of this user's that could begin, or NULL. */
+static struct queue_entry *first_ready(const struct queue_user *u)
+{
+	struct queue_entry *e = u->first;
+
+	while (e && e->is_parked)
+		e = e->next;
+	return e;
+}
+
 static bool anybody_could_start(const struct queue *q)
 {
 	for (const struct queue_user *u = q->users; u; u = u->next) {
-		if (u->first && user_has_room(q, u))
+		if (first_ready(u) && user_has_room(q, u))
 			return true;
 	}
 	return false;
@@ -157,15 +167,40 @@ bool queue_has_room(const struct queue *q, const char *user)
 	       !anybody_could_start(q);
 }
 
+static void insert(struct queue *q, struct queue_entry *e, struct queue_entry **at)
+{
+	struct queue_user *u = e->user;
+
+	e->next = *at;
+	*at = e;
+	if (!e->next)
+		u->last = &e->next;
+	u->n_waiting++;
+	q->n_waiting++;
+}
+
 void queue_push(struct queue *q, struct queue_entry *e, const char *user, uint64_t now_ns)
 {
 	struct queue_user *u = find_or_add(q, user);
 
 	*e = (struct queue_entry){ .user = u, .since_ns = now_ns };
-	*u->last = e;
-	u->last = &e->next;
-	u->n_waiting++;
-	q->n_waiting++;
+	insert(q, e, u->last);
+}
+
+void queue_park(struct queue *q, struct queue_entry *e, const char *user, uint64_t since_ns)
+{
+	struct queue_user *u = find_or_add(q, user);
+	struct queue_entry **at = &u->first;
+
+	while (*at && (*at)->since_ns <= since_ns)
+		at = &(*at)->next;
+	*e = (struct queue_entry){ .user = u, .since_ns = since_ns, .is_parked = true };
+	insert(q, e, at);
+}
+
+void queue_wake(struct queue_entry *e)
+{
+	e->is_parked = false;
 }
 
 static void unlink_entry(struct queue *q, struct queue_entry *e)
@@ -192,9 +227,10 @@ struct queue_entry *queue_pop(struct queue *q)
 		return NULL;
 	send_to_end(q);
 	for (struct queue_user *u = q->users; u; u = u->next) {
-		if (!u->first || !user_has_room(q, u))
+		struct queue_entry *e = first_ready(u);
+
+		if (!e || !user_has_room(q, u))
 			continue;
-		struct queue_entry *e = u->first;
 		unlink_entry(q, e);
 		serve(q, u);
 		return e;
@@ -252,6 +288,16 @@ struct queue_entry *queue_oldest(const struct queue *q)
 	return oldest;
 }
 
+/* How many of this user's could have one of that many turns. */
+static size_t count_ready(const struct queue_user *u, size_t turns)
+{
+	size_t n = 0;
+
+	for (const struct queue_entry *e = u->first; e && n < turns; e = e->next)
+		n += !e->is_parked;
+	return n;
+}
+
 /* Its place in its user's line is the round in which it comes; those who stand before its user
  * have had one turn more by then. */
 size_t queue_position(const struct queue *q, const struct queue_entry *e)
@@ -263,14 +309,14 @@ size_t queue_position(const struct queue *q, const struct queue_entry *e)
 	if (!e->user)
 		return 0;
 	for (const struct queue_entry *i = e->user->first; i && i != e; i = i->next)
-		round++;
+		round += !i->is_parked;
 	for (const struct queue_user *u = q->users; u; u = u->next) {
 		if (u == e->user) {
 			is_before = u == q->served;
 			continue;
 		}
 		size_t turns = round + (is_before && u != q->served);
-		n += u->n_waiting < turns ? u->n_waiting : turns;
+		n += count_ready(u, turns);
 	}
 	return n + round;
 }

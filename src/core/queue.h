@@ -16,6 +16,7 @@ struct queue_entry {
 	struct queue_user *user;   /* NULL when it does not wait */
 	struct queue_user *holder; /* NULL unless it is held */
 	uint64_t since_ns;         /* CLOCK_MONOTONIC */
+	bool is_parked;            /* it waits, but could not begin if it had a turn */
 };
 
 struct queue {
@@ -47,8 +48,13 @@ bool queue_has_room(const struct queue *q, const char *user);
 void queue_push(struct queue *q, struct queue_entry *e, const char *user, uint64_t now_ns);
 
 /* Take the next one whose turn it is, and count it as active; NULL when there is no room or
- * nobody waits. */
+ * nobody waits who could begin. */
 struct queue_entry *queue_pop(struct queue *q);
+
+/* The same for one that could not begin yet: it has its place in the line, by the time since when
+ * it waits, and takes one, but those behind it have their turns until it is woken. */
+void queue_park(struct queue *q, struct queue_entry *e, const char *user, uint64_t since_ns);
+void queue_wake(struct queue_entry *e);
 
 /* Somebody has to allow it before it waits for a turn: it only takes a place. */
 void queue_hold(struct queue *q, struct queue_entry *e, const char *user);

@@ -72,6 +72,36 @@ TEST(what_is_held_takes_a_place_and_has_no_turn)
 	CHECK(q.users == NULL);
 }
 
+TEST(what_is_parked_keeps_its_place_and_has_no_turn)
+{
+	QUEUE(q, 1, 0);
+	struct queue_entry e[3];
+
+	queue_park(&q, &e[1], "a", 20);
+	CHECK(queue_has_room(&q, "a") && queue_has_room(&q, "b"));
+	CHECK(!queue_has_place(&q, "a", 1));
+	CHECK(queue_pop(&q) == NULL);
+	queue_push(&q, &e[2], "a", 30);
+	CHECK_EQ(queue_position(&q, &e[2]), 0);
+	CHECK(queue_oldest(&q) == &e[1]);
+	queue_park(&q, &e[0], "a", 10);
+	CHECK(queue_oldest(&q) == &e[0]);
+	CHECK_EQ(queue_waiting_of(&q, "a"), 3);
+	CHECK(queue_pop(&q) == &e[2]);
+	queue_end(&q, "a");
+	queue_wake(&e[1]);
+	CHECK(!queue_has_room(&q, "b"));
+	queue_wake(&e[0]);
+	CHECK_EQ(queue_position(&q, &e[1]), 1);
+	CHECK(queue_pop(&q) == &e[0]);
+	queue_end(&q, "a");
+	queue_park(&q, &e[0], "a", 10);
+	queue_remove(&q, &e[0]);
+	CHECK(queue_pop(&q) == &e[1]);
+	queue_end(&q, "a");
+	CHECK(q.users == NULL);
+}
+
 TEST(one_run_is_second_behind_a_burst)
 {
 	QUEUE(q, 1, 0);
@@ -269,6 +299,7 @@ TEST(a_full_queue_has_a_place_for_who_has_less_than_a_share)
 }
 
 TESTS(UNIT(one_user_is_served_in_order_and_only_while_there_is_room),
+	UNIT(what_is_parked_keeps_its_place_and_has_no_turn),
 	UNIT(what_is_held_takes_a_place_and_has_no_turn), UNIT(one_run_is_second_behind_a_burst),
 	UNIT(who_comes_while_a_burst_runs_is_next), UNIT(newcomers_starve_nobody),
 	UNIT(a_user_has_a_limit_of_their_own), UNIT(one_may_leave_from_anywhere_and_twice),

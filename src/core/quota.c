@@ -11,6 +11,7 @@
 #include "core/problem.h"
 #include "core/run.h"
 #include "core/service.h"
+#include "core/session.h"
 #include "store/record.h"
 
 static int refuse_queue(
@@ -30,6 +31,15 @@ static int refuse_queue(
 	return -1;
 }
 
+/* Or it waits, whoever else does. The session may have ended meanwhile. */
+static bool has_files(const struct run *run)
+{
+	const char *id = run->request.session_id;
+	const struct session *session = id ? session_find(run->service, id, NULL) : NULL;
+
+	return !session || session->mark == SESSION_WHOLE;
+}
+
 static int check_queue(struct run *run, struct problem *p)
 {
 	const struct service *s = run->service;
@@ -39,7 +49,7 @@ static int check_queue(struct run *run, struct problem *p)
 	if (c->queue_max_length == 0)
 		return refuse_queue(run, p, "queue_capacity_exceeded", "global", 0);
 	bool is_held = run->policy.approval != NULL;
-	if (!is_held && service_starts_runs(s) && queue_has_room(&s->queue, user))
+	if (!is_held && has_files(run) && service_starts_runs(s) && queue_has_room(&s->queue, user))
 		return 0;
 	if (!queue_has_place(&s->queue, user, c->queue_max_length))
 		return refuse_queue(

@@ -150,17 +150,22 @@ void run_list(struct run *run)
 	}
 }
 
-/* When nobody else waits and there is room, it may begin; else it is in the queue. */
+/* When its files are there, nobody else waits and there is room, it may begin; else it is in the
+ * queue. */
 bool run_take_slot(struct run *run)
 {
 	struct service *s = run->service;
+	bool is_ready = !run_awaits_files(run);
 
-	if (service_starts_runs(s) && queue_has_room(&s->queue, run->row.user_id)) {
+	if (is_ready && service_starts_runs(s) && queue_has_room(&s->queue, run->row.user_id)) {
 		queue_begin(&s->queue, run->row.user_id);
 		run->holds_slot = true;
 		return true;
 	}
-	queue_push(&s->queue, &run->waiting, run->row.user_id, clock_monotonic_ns());
+	if (is_ready)
+		queue_push(&s->queue, &run->waiting, run->row.user_id, clock_monotonic_ns());
+	else
+		run_park(run);
 	audit_run(s->audit, "sandbox.run.queued", &run->row, NULL, NULL);
 	return false;
 }

@@ -179,6 +179,9 @@ void run_launch(struct run *run);
 /* Once a second: one that the runtime does not start in time ends. */
 void run_start_tick(struct run *run, uint64_t now_ns);
 
+/* Runs of this session that waited for its files have their turns. */
+void run_files_are_back(const struct session *session);
+
 /* The queue gave it its turn: that is stored first, so that nobody executes it again. */
 void run_take_turn(struct run *run);
 

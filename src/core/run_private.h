@@ -21,6 +21,12 @@ void run_list(struct run *run);
 void run_fill_request(struct run *run, bool is_started);
 /* When nobody else waits and there is room, it may begin; else it is in the queue. */
 bool run_take_slot(struct run *run);
+/* Are the files of its session being restored or made good? Then it waits for these, in its place
+ * in the queue, but in nobody's way. */
+bool run_awaits_files(const struct run *run);
+void run_park(struct run *run);
+/* The same for one that had its turn, which is another's then. */
+void run_give_way(struct run *run);
 void run_enqueue(struct run *run);
 /* That it begins is stored: execute it now. */
 void run_begin(struct run *run);

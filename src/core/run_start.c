@@ -430,11 +430,6 @@ void run_start_tick(struct run *run, uint64_t now_ns)
 	run_end_without(run, reason, NULL, reason_name(reason));
 }
 
-static bool awaits_files(const struct run *run)
-{
-	return run->session && session_is_mending(run->session);
-}
-
 /* Why it can not be executed in its session, or NULL. */
 static const char *lacks_files(const struct run *run)
 {
@@ -453,8 +448,8 @@ void run_launch(struct run *run)
 	struct err err = { 0 };
 	struct spec spec;
 
-	if (awaits_files(run)) {
-		wait_again(run);
+	if (run_awaits_files(run)) {
+		run_give_way(run);
 		return;
 	}
 	if (lacks_files(run)) {
@@ -484,7 +479,8 @@ void run_begin(struct run *run)
 	run_launch(run);
 	if (!run->waiting.user)
 		return;
-	/* The keeper went meanwhile. Or a successor of ours would believe that it had begun. */
+	/* The keeper or its files went meanwhile. Or a successor of ours would believe that it had
+	 * begun. */
 	run_fill_request(run, false);
 	if (!run->held)
 		run_store(run);
@@ -528,8 +524,8 @@ static void take_turn(struct run *run)
 void run_take_turn(struct run *run)
 {
 	run->holds_slot = true;
-	if (awaits_files(run))
-		wait_again(run);
+	if (run_awaits_files(run))
+		run_give_way(run);
 	else
 		run_fetch(run, take_turn);
 }

@@ -18,6 +18,7 @@
 #include "base/str.h"
 #include "core/errand.h"
 #include "core/problem.h"
+#include "core/run.h"
 #include "core/service.h"
 #include "core/session_private.h"
 #include "ipc/spec.h"
@@ -115,8 +116,8 @@ static void start_mending(struct session *session, errand_cb *done, void *ctx)
 /* Runs waited for it, one way or the other; those of a session that ends are canceled. */
 static void give_turns(const struct session *session)
 {
-	if (!session->is_ending)
-		service_dispatch(session->service);
+	if (!session->is_ending && !session_is_mending(session))
+		run_files_are_back(session);
 }
 
 static void note_mended(struct session *session, int r, const char *text)

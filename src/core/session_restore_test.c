@@ -1,32 +1,6 @@
-#include "base/path.h"
-#include "core/service_sample.h"
-#include "core/session.h"
-
-#define SNAPSHOT "snap-0123456789ab"
+#include "core/restore_sample.h"
 
 typedef char names[1][WORKSPACE_ID_SIZE + 1];
-
-/* The path of something beside the snapshots of the session. */
-static char *path_of(struct sample *m, const struct session *session, const char *name)
-{
-	char path[200];
-
-	(void)snprintf(path, sizeof(path), "alice/snapshots/%s%s%s", session->row.id,
-		*name ? "/" : "", name);
-	return service_path(m->service, path);
-}
-
-/* A session that has a snapshot. */
-static struct session *sample_snapped(struct sample *m)
-{
-	struct session *session = sample_session(m);
-	AUTO_FREE char *dir = path_of(m, session, "");
-	AUTO_FREE char *path = path_of(m, session, SNAPSHOT);
-
-	CHECK_EQ(path_make_dirs(dir, 0700, NULL), 0);
-	scratch_write(AT_FDCWD, path, "all files");
-	return session;
-}
 
 static bool is_marked(struct sample *m, const struct session *session)
 {
@@ -34,20 +8,6 @@ static bool is_marked(struct sample *m, const struct session *session)
 	AUTO_FREE char *remaking = path_of(m, session, "remaking");
 
 	return scratch_has(AT_FDCWD, restoring) || scratch_has(AT_FDCWD, remaking);
-}
-
-static void restore(struct session *session, struct sample_answer *a)
-{
-	*a = (struct sample_answer){ 0 };
-	session_restore(session, SNAPSHOT, sample_on_session, a);
-}
-
-/* The nth box takes what it is sent, and ends so. */
-static void box_ends(struct sample *m, size_t n, enum reason reason)
-{
-	SAMPLE_UNTIL(m, sample_host.n_jobs == n + 1);
-	job_started(sample_job(n));
-	job_ends(sample_job(n), reason, 0);
 }
 
 /* Another keeper is there, that has none of its files. */
@@ -220,16 +180,6 @@ TEST(a_workspace_that_goes_while_it_is_filled_does_not_come_back)
 	CHECK_STR(session->row.state, "lost");
 	CHECK_EQ(sample_host.n_dropped, 0);
 	sample_remove(&m);
-}
-
-/* A run in the session, that waits or not. */
-static struct run *run_in(struct sample *m, const struct session *session)
-{
-	char body[120];
-
-	(void)snprintf(body, sizeof(body), "{\"session_id\":\"%s\",\"command\":[\"true\"]}",
-		session->row.id);
-	return sample_run(m, body);
 }
 
 static void run_fails(struct sample *m, const struct run *run, const char *words)

@@ -1,0 +1,126 @@
+#include "core/restore_sample.h"
+
+/* How many boxes are for runs. */
+static size_t count_begun(void)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < sample_host.n_jobs; i++)
+		n += sample_job(i)->deed == DEED_EXECUTE;
+	return n;
+}
+
+TEST(who_waits_for_files_is_in_nobody_s_way)
+{
+	SAMPLE(m);
+	m.settings.queue_max_length = 1;
+	sample_open(&m);
+	struct session *session = sample_snapped(&m);
+	struct sample_answer a;
+
+	restore(session, &a);
+	const struct run *waits = run_in(&m, session);
+	CHECK(!waits->holds_slot);
+	for (size_t i = 0; i < 3; i++) {
+		CHECK(sample_run_of(&m, "bob", SAMPLE_BODY)->holds_slot);
+		CHECK(sample_run(&m, NULL)->holds_slot);
+	}
+	CHECK_EQ(m.service->queue.n_waiting, 1);
+	CHECK_STR(waits->row.phase, "queued");
+	sample_remove(&m);
+}
+
+TEST(who_waits_for_files_takes_a_place)
+{
+	SAMPLE(m);
+	m.settings.queue_max_length = 2;
+	sample_open(&m);
+	struct session *session = sample_snapped(&m);
+	struct sample_answer a, refused;
+
+	restore(session, &a);
+	(void)run_in(&m, session);
+	(void)run_in(&m, session);
+	ask_in(&m, session, &refused);
+	SAMPLE_UNTIL(&m, refused.n);
+	CHECK_STR(refused.code, "queue_full");
+	sample_remove(&m);
+}
+
+/* Whatever else asks who could begin meanwhile. */
+TEST(who_waits_for_files_for_too_long_expires)
+{
+	SAMPLE(m);
+	m.settings.queue_ttl_sec = 1;
+	sample_open(&m);
+	struct session *session = sample_snapped(&m);
+	CLEANUP(free_row) struct run_row row = { 0 };
+	char id[UUID_SIZE + 1];
+	struct sample_answer a;
+
+	restore(session, &a);
+	struct run *run = run_in(&m, session);
+	uint64_t since_ns = run->waiting.since_ns;
+	service_dispatch(m.service);
+	CHECK_EQ(run->waiting.since_ns, since_ns);
+	(void)snprintf(id, sizeof(id), "%s", run->row.id);
+	sample_await_end(&m, id, &row);
+	CHECK_STR(row.reason_code, "queue_ttl_expired");
+	sample_remove(&m);
+}
+
+TEST(runs_of_a_session_keep_their_order_while_they_wait_for_files)
+{
+	SAMPLE(m);
+	m.settings.max_concurrent_runs = 1;
+	sample_open(&m);
+	struct session *session = sample_snapped(&m);
+	struct run *runs[3];
+	struct sample_answer a;
+
+	restore(session, &a);
+	for (size_t i = 0; i < ARRAY_SIZE(runs); i++) {
+		runs[i] = run_in(&m, session);
+		service_dispatch(m.service);
+	}
+	box_ends(&m, 0, REASON_EXIT_CODE_0);
+	for (size_t i = 0; i < ARRAY_SIZE(runs); i++) {
+		SAMPLE_UNTIL(&m, sample_host.n_jobs == i + 2);
+		CHECK(runs[i]->job == sample_job(i + 1));
+		box_ends(&m, i + 1, REASON_EXIT_CODE_0);
+	}
+	CHECK_EQ(count_begun(), 3);
+	SAMPLE_UNTIL(&m, m.service->n_runs == 0);
+	sample_remove(&m);
+}
+
+/* One of before, that waits already when its files begin to be made good. */
+TEST(who_has_a_turn_and_no_files_gives_way)
+{
+	SAMPLE(m);
+	m.settings.max_concurrent_runs = 1;
+	sample_open(&m);
+	struct session *session = sample_snapped(&m);
+	struct sample_answer a;
+
+	(void)sample_run(&m, NULL);
+	restore(session, &a);
+	box_ends(&m, 1, REASON_OOM_KILLED);
+	SAMPLE_UNTIL(&m, sample_host.n_jobs == 3);
+	struct run *first = run_in(&m, session);
+	queue_wake(&first->waiting); /* as if it had come before */
+	uint64_t since_ns = first->waiting.since_ns;
+	struct run *second = sample_run(&m, NULL);
+	CHECK(!second->holds_slot);
+	job_started(sample_job(0));
+	job_ends(sample_job(0), REASON_EXIT_CODE_0, 0);
+	SAMPLE_UNTIL(&m, second->holds_slot);
+	CHECK(first->waiting.is_parked && !first->holds_slot);
+	CHECK_EQ(first->waiting.since_ns, since_ns);
+	sample_remove(&m);
+}
+
+TESTS(UNIT(who_waits_for_files_is_in_nobody_s_way), UNIT(who_waits_for_files_takes_a_place),
+	UNIT(who_waits_for_files_for_too_long_expires),
+	UNIT(runs_of_a_session_keep_their_order_while_they_wait_for_files),
+	UNIT(who_has_a_turn_and_no_files_gives_way))
