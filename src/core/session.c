@@ -300,7 +300,8 @@ static bool is_expired(const struct session *session, uint64_t now_sec)
 
 bool session_is_open(const struct session *session)
 {
-	return !session->is_ending && !is_expired(session, clock_realtime_ns() / NS_PER_SEC);
+	return session->is_stored && !session->is_ending &&
+	       !is_expired(session, clock_realtime_ns() / NS_PER_SEC);
 }
 
 void session_expire(struct service *s, uint64_t now_sec)

@@ -76,6 +76,7 @@ struct session_wish {
 	const char *source;          /* "rest" */
 	const char *name;            /* that its user calls it by; may be NULL */
 	const struct session *like;  /* clone of this one, instead of a request; may be NULL */
+	int *files_fd;               /* with these files, a pack stream; taken; may be NULL */
 	session_cb *replayed;        /* instead of `done`, for who wants to know; may be NULL */
 };
 void session_create(
@@ -118,8 +119,8 @@ static inline const char *session_shown_id(const struct session *session)
 /* It was used just now: its time begins anew. */
 void session_touch(struct session *session);
 
-/* Can it be found and used? Not when it is being deleted, nor when its time is over, though it goes
- * only some moments later. */
+/* Can it be found and used? Not while it is made, nor when it is being deleted, nor when its time
+ * is over, though it goes only some moments later. */
 bool session_is_open(const struct session *session);
 
 /* Its runs and what is done to its files are canceled and waited for; then it is gone with all

@@ -1,9 +1,11 @@
-/* Making sessions: policy, idempotency, a workspace, perhaps a repository in it, and then its
- * row. Until that is stored it is nobody's, and goes without a trace. */
+/* Making sessions: policy, idempotency, a workspace, perhaps a repository or the files of another
+ * in it, and then its row. Until that is stored it is nobody's, and goes without a trace, also when
+ * the server is killed: the next one drops workspaces that no session has. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/date.h"
 #include "base/str.h"
@@ -26,6 +28,7 @@ struct creation {
 	char *key;
 	char fingerprint[65];
 	json_t *git;
+	int files_fd; /* or -1 */
 	session_cb *done;
 	session_cb *replayed;
 	void *ctx;
@@ -35,6 +38,7 @@ static void free_creation(struct creation *c)
 {
 	free(c->key);
 	json_decref(c->git);
+	close_fdp(&c->files_fd);
 	free(c);
 }
 
@@ -173,8 +177,8 @@ static void on_stored(void *ctx, int r)
 		(void)problem_set(&problem, "store_unavailable", "the session could not be stored");
 		refuse_made(c, &problem);
 	} else {
+		session->is_stored = true; /* before those hear of it who sent the same key */
 		claim_end(TAKE(c->claim), 0);
-		session->is_stored = true;
 		session_past_forget(s, session->row.name, session->row.user_id);
 		metrics_add(s->metrics, METRIC_SESSIONS_CREATED,
 			METRICS_LABELS(session->row.runtime), 1);
@@ -197,7 +201,7 @@ static void store_new(struct creation *c)
 	store_commit(b, on_stored, c);
 }
 
-static void on_cloned_repository(void *ctx, struct session *session, struct problem *problem)
+static void on_filled(void *ctx, struct session *session, struct problem *problem)
 {
 	struct creation *c = ctx;
 
@@ -230,7 +234,9 @@ static void on_workspace(void *ctx, int code, const char *text)
 	}
 	session_list(c->session);
 	if (c->git)
-		session_fetch_git(c->session, c->git, on_cloned_repository, c);
+		session_fetch_git(c->session, c->git, on_filled, c);
+	else if (c->files_fd >= 0)
+		session_restore_from(c->session, take_fd(&c->files_fd), on_filled, c);
 	else
 		store_new(c);
 }
@@ -285,7 +291,9 @@ void session_create(struct service *s, const struct session_wish *wish, session_
 	struct problem problem = { 0 };
 	struct policy policy = { 0 };
 
-	*c = (struct creation){ .service = s, .done = done, .ctx = ctx };
+	*c = (struct creation){ .service = s, .files_fd = -1, .done = done, .ctx = ctx };
+	if (wish->files_fd)
+		c->files_fd = take_fd(wish->files_fd);
 	c->replayed = wish->replayed ? wish->replayed : done;
 	c->session = xnew(struct session);
 	c->session->service = s;

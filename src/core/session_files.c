@@ -204,7 +204,6 @@ void session_put_files(
 
 struct cloning {
 	struct session *from;
-	struct session *to;
 	int fd; /* the files, without a name */
 	struct identity who;
 	char *name; /* of the new one, or NULL */
@@ -212,32 +211,18 @@ struct cloning {
 	void *ctx;
 };
 
-static void end_cloning(struct cloning *c, struct problem *problem)
+static void end_cloning(struct cloning *c, struct session *clone, struct problem *problem)
 {
 	close_fdp(&c->fd);
-	if (problem->status && c->to)
-		session_delete(TAKE(c->to), NULL, NULL);
-	c->done(c->ctx, c->to, problem);
+	c->done(c->ctx, clone, problem);
 	problem_fini(problem);
 	free(c->name);
 	free(c);
 }
 
-static void on_clone_filled(void *ctx, struct session *session, struct problem *problem)
-{
-	(void)session;
-	end_cloning(ctx, problem);
-}
-
 static void on_clone_made(void *ctx, struct session *session, struct problem *problem)
 {
-	struct cloning *c = ctx;
-
-	c->to = session;
-	if (problem->status)
-		end_cloning(c, problem);
-	else
-		session_restore_from(session, take_fd(&c->fd), on_clone_filled, c);
+	end_cloning(ctx, session, problem);
 }
 
 static void on_clone_read(void *ctx, int r, const char *text, uint64_t n_bytes)
@@ -245,7 +230,11 @@ static void on_clone_read(void *ctx, int r, const char *text, uint64_t n_bytes)
 	struct cloning *c = ctx;
 	struct problem problem = { 0 };
 	struct session_wish wish = {
-		.who = &c->who, .source = c->from->row.source, .name = c->name, .like = c->from
+		.who = &c->who,
+		.source = c->from->row.source,
+		.name = c->name,
+		.like = c->from,
+		.files_fd = &c->fd,
 	};
 
 	(void)n_bytes;
@@ -254,7 +243,7 @@ static void on_clone_read(void *ctx, int r, const char *text, uint64_t n_bytes)
 			&(struct session_copy){
 				"clone", "workspace_cap_exceeded", c->from->workspace_bytes >> 20 },
 			r, text);
-		end_cloning(c, &problem);
+		end_cloning(c, NULL, &problem);
 		return;
 	}
 	if (c->name)
@@ -291,7 +280,7 @@ void session_clone(struct session *session, const struct identity *who, const ch
 			(void)problem_set(&problem, "internal_error", "Failed to clone session");
 	}
 	if (problem.status)
-		end_cloning(c, &problem);
+		end_cloning(c, NULL, &problem);
 	else
 		errand_start(session, &plan, on_clone_read, c);
 }

@@ -346,6 +346,48 @@ TEST(a_clone_has_a_name_that_no_other_has)
 	sample_remove(&m);
 }
 
+/* The next server knows no session that it belongs to. */
+TEST(a_clone_that_is_being_filled_when_the_server_ends_does_not_stay)
+{
+	SAMPLE(m);
+	sample_use_sqlite(&m);
+	sample_open(&m);
+	struct session *session = sample_session(&m);
+	struct identity alice = sample_who("alice");
+	struct sample_answer a;
+	char names[2][WORKSPACE_ID_SIZE + 1];
+
+	clone_until_filled(&m, session, "copy", &a);
+	memcpy(names[0], session->workspace, sizeof(names[0]));
+	(void)snprintf(names[1], sizeof(names[1]), "%s", sample_job(1)->workspace);
+	sample_restart(&m);
+	sample_up(NULL, 0, (const char(*)[WORKSPACE_ID_SIZE + 1]) names, 2);
+	CHECK_EQ(m.service->n_sessions, 1);
+	CHECK_EQ(sample_host.n_dropped, 1);
+	CHECK(session_find_named(m.service, "copy", &alice) == NULL);
+	sample_remove(&m);
+}
+
+/* Nor is it anybody's before. */
+TEST(a_clone_is_not_found_before_it_is_filled)
+{
+	SAMPLE(m);
+	sample_open(&m);
+	struct session *session = sample_session(&m);
+	struct identity alice = sample_who("alice");
+	struct sample_answer a;
+
+	clone_until_filled(&m, session, "copy", &a);
+	sample_settle(&m);
+	for (const struct session *i = m.service->sessions; i; i = i->next)
+		CHECK(session_is_open(i) == (i == session));
+	CHECK(session_find_named(m.service, "copy", &alice) == NULL);
+	job_ends(sample_job(1), REASON_EXIT_CODE_0, 0);
+	SAMPLE_UNTIL(&m, a.n);
+	CHECK(session_is_open(a.session));
+	sample_remove(&m);
+}
+
 TEST(a_clone_that_can_not_be_filled_does_not_stay)
 {
 	SAMPLE(m);
@@ -463,6 +505,8 @@ TESTS(UNIT(an_upload_arrives_as_a_stream_of_files),
 	UNIT(a_session_may_be_deleted_while_its_snapshot_is_stored),
 	UNIT(a_clone_has_the_same_files_and_settings), UNIT(a_clone_has_a_name_that_no_other_has),
 	UNIT(a_clone_that_can_not_be_filled_does_not_stay),
+	UNIT(a_clone_that_is_being_filled_when_the_server_ends_does_not_stay),
+	UNIT(a_clone_is_not_found_before_it_is_filled),
 	UNIT(a_repository_that_is_not_allowed_makes_no_session),
 	UNIT(a_repository_that_does_not_fit_makes_no_session),
 	UNIT(a_session_may_be_deleted_while_its_repository_comes))

@@ -41,8 +41,7 @@ struct session *session_find_named(struct service *s, const char *name, const st
 		bool is_called =
 			streq(i->row.id, name) || (i->row.name && streq(i->row.name, name));
 
-		if (is_called && i->is_stored && session_is_open(i) &&
-			streq(i->row.user_id, who->user_id))
+		if (is_called && session_is_open(i) && streq(i->row.user_id, who->user_id))
 			return i;
 	}
 	return NULL;

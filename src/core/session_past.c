@@ -72,7 +72,7 @@ static const char *expired_just_now(struct service *s, const char *name, const c
 	for (const struct session *i = s->sessions; i; i = i->next) {
 		bool is_this = streq(i->row.id, name) || (i->row.name && streq(i->row.name, name));
 
-		if (is_this && streq(i->row.user_id, user_id) && !i->is_ending &&
+		if (is_this && streq(i->row.user_id, user_id) && i->is_stored && !i->is_ending &&
 			!session_is_open(i))
 			return i->row.expires_at;
 	}
