@@ -317,6 +317,8 @@ int run_approve(struct run *run, bool approved, const char *by)
 		return 0;
 	}
 	run_set_text(&run->row.reason_code, NULL);
+	if (run->session)
+		session_mend_again(run->session); /* as for one that begins when it comes */
 	run_fetch(run, begin_approved);
 	return 0;
 }

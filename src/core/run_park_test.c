@@ -120,7 +120,40 @@ TEST(who_has_a_turn_and_no_files_gives_way)
 	sample_remove(&m);
 }
 
+/* What could not be made good when it came may be when it is allowed. */
+TEST(what_an_admin_allowed_has_its_files_made_good_again)
+{
+	static char rule[] = "all";
+	static char *rules[] = { rule, NULL };
+	SAMPLE(m);
+	char **none = m.settings.approval_for;
+	sample_open(&m);
+	struct session *session = sample_snapped(&m);
+	struct sample_answer a;
+
+	restore(session, &a);
+	box_ends(&m, 0, REASON_OOM_KILLED);
+	box_ends(&m, 1, REASON_PROVISION_FAILED);
+	SAMPLE_UNTIL(&m, a.n);
+	m.settings.approval_for = rules;
+	struct run *run = run_in(&m, session);
+	box_ends(&m, 2, REASON_PROVISION_FAILED);
+	sample_settle(&m);
+	CHECK(run_awaits_approval(run));
+	CHECK_EQ(run_approve(run, true, "root"), 0);
+	SAMPLE_UNTIL(&m, sample_host.n_jobs == 4);
+	CHECK_EQ(sample_job(3)->deed, DEED_FILES);
+	CHECK(!run->holds_slot);
+	box_ends(&m, 3, REASON_EXIT_CODE_0);
+	box_ends(&m, 4, REASON_EXIT_CODE_0);
+	CHECK_EQ(sample_job(4)->deed, DEED_EXECUTE);
+	SAMPLE_UNTIL(&m, m.service->n_runs == 0);
+	m.settings.approval_for = none;
+	sample_remove(&m);
+}
+
 TESTS(UNIT(who_waits_for_files_is_in_nobody_s_way), UNIT(who_waits_for_files_takes_a_place),
 	UNIT(who_waits_for_files_for_too_long_expires),
 	UNIT(runs_of_a_session_keep_their_order_while_they_wait_for_files),
-	UNIT(who_has_a_turn_and_no_files_gives_way))
+	UNIT(who_has_a_turn_and_no_files_gives_way),
+	UNIT(what_an_admin_allowed_has_its_files_made_good_again))
