@@ -69,6 +69,14 @@ TEST(who_waits_for_files_for_too_long_expires)
 	sample_remove(&m);
 }
 
+/* The nth box is this run's, and ends well. */
+static void check_is_next(struct sample *m, const struct run *run, size_t n)
+{
+	SAMPLE_UNTIL(m, sample_host.n_jobs == n + 1);
+	CHECK(run->job == sample_job(n));
+	box_ends(m, n, REASON_EXIT_CODE_0);
+}
+
 TEST(runs_of_a_session_keep_their_order_while_they_wait_for_files)
 {
 	SAMPLE(m);
@@ -84,11 +92,8 @@ TEST(runs_of_a_session_keep_their_order_while_they_wait_for_files)
 		service_dispatch(m.service);
 	}
 	box_ends(&m, 0, REASON_EXIT_CODE_0);
-	for (size_t i = 0; i < ARRAY_SIZE(runs); i++) {
-		SAMPLE_UNTIL(&m, sample_host.n_jobs == i + 2);
-		CHECK(runs[i]->job == sample_job(i + 1));
-		box_ends(&m, i + 1, REASON_EXIT_CODE_0);
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(runs); i++)
+		check_is_next(&m, runs[i], i + 1);
 	CHECK_EQ(count_begun(), 3);
 	SAMPLE_UNTIL(&m, m.service->n_runs == 0);
 	sample_remove(&m);
