@@ -44,6 +44,7 @@ TEST(who_waits_for_files_takes_a_place)
 	ask_in(&m, session, &refused);
 	SAMPLE_UNTIL(&m, refused.n);
 	CHECK_STR(refused.code, "queue_full");
+	sample_answer_fini(&refused);
 	sample_remove(&m);
 }
 
