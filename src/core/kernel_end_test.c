@@ -189,13 +189,10 @@ TEST(one_that_is_dead_gets_no_more_work)
 static bool restart_with_fault(int n)
 {
 	SAMPLE(m);
-	(void)snprintf(m.store, sizeof(m.store), "fault:%d:memory:", n);
-	sample_open(&m);
 	struct sample_answer a;
 	struct heard h = { 0 };
 
-	sample_ask_session(&m, &a, "alice", NULL, "{\"base_image\":\"host\"}");
-	SAMPLE_UNTIL(&m, a.n);
+	begin_with_fault(&m, n, &a);
 	if (a.status == 0) {
 		ask(a.session, "1", &h);
 		CHECK(kernel_restart(a.session));

@@ -65,13 +65,10 @@ static void check_count(struct sample *m, struct session *session, struct heard 
 static bool count_with_fault(int n)
 {
 	SAMPLE(m);
-	(void)snprintf(m.store, sizeof(m.store), "fault:%d:memory:", n);
-	sample_open(&m);
 	struct sample_answer a;
 	struct heard h = { 0 };
 
-	sample_ask_session(&m, &a, "alice", NULL, "{\"base_image\":\"host\"}");
-	SAMPLE_UNTIL(&m, a.n);
+	begin_with_fault(&m, n, &a);
 	if (a.status == 0)
 		ask(a.session, BURNS, &h);
 	SAMPLE_UNTIL(&m, a.status || h.n || sample_host.n_jobs);

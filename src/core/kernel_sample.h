@@ -158,6 +158,15 @@ static inline struct session *begin(struct sample *m, struct heard *h)
 	return session;
 }
 
+/* Ask for a session, while the store's nth call fails. */
+static inline void begin_with_fault(struct sample *m, int n, struct sample_answer *a)
+{
+	(void)snprintf(m->store, sizeof(m->store), "fault:%d:memory:", n);
+	sample_open(m);
+	sample_ask_session(m, a, "alice", NULL, "{\"base_image\":\"host\"}");
+	SAMPLE_UNTIL(m, a->n);
+}
+
 static inline void finish(struct sample *m, size_t n)
 {
 	stop(n, REASON_EXIT_CODE_0);

@@ -34,6 +34,16 @@ static inline void restore(struct session *session, struct sample_answer *a)
 	session_restore(session, SNAPSHOT, sample_on_session, a);
 }
 
+/* One that is being restored, in a service that is opened for it. */
+static inline struct session *sample_restoring(struct sample *m, struct sample_answer *a)
+{
+	sample_open(m);
+	struct session *session = sample_snapped(m);
+
+	restore(session, a);
+	return session;
+}
+
 /* The nth box takes what it is sent, and ends so. */
 static inline void box_ends(struct sample *m, size_t n, enum reason reason)
 {

@@ -14,11 +14,9 @@ TEST(who_waits_for_files_is_in_nobody_s_way)
 {
 	SAMPLE(m);
 	m.settings.queue_max_length = 1;
-	sample_open(&m);
-	struct session *session = sample_snapped(&m);
 	struct sample_answer a;
+	struct session *session = sample_restoring(&m, &a);
 
-	restore(session, &a);
 	const struct run *waits = run_in(&m, session);
 	CHECK(!waits->holds_slot);
 	for (size_t i = 0; i < 3; i++) {
@@ -34,11 +32,9 @@ TEST(who_waits_for_files_takes_a_place)
 {
 	SAMPLE(m);
 	m.settings.queue_max_length = 2;
-	sample_open(&m);
-	struct session *session = sample_snapped(&m);
 	struct sample_answer a, refused;
+	struct session *session = sample_restoring(&m, &a);
 
-	restore(session, &a);
 	(void)run_in(&m, session);
 	(void)run_in(&m, session);
 	ask_in(&m, session, &refused);
@@ -53,13 +49,11 @@ TEST(who_waits_for_files_for_too_long_expires)
 {
 	SAMPLE(m);
 	m.settings.queue_ttl_sec = 1;
-	sample_open(&m);
-	struct session *session = sample_snapped(&m);
 	CLEANUP(free_row) struct run_row row = { 0 };
 	char id[UUID_SIZE + 1];
 	struct sample_answer a;
+	struct session *session = sample_restoring(&m, &a);
 
-	restore(session, &a);
 	struct run *run = run_in(&m, session);
 	uint64_t since_ns = run->waiting.since_ns;
 	service_dispatch(m.service);
@@ -82,12 +76,10 @@ TEST(runs_of_a_session_keep_their_order_while_they_wait_for_files)
 {
 	SAMPLE(m);
 	m.settings.max_concurrent_runs = 1;
-	sample_open(&m);
-	struct session *session = sample_snapped(&m);
 	struct run *runs[3];
 	struct sample_answer a;
+	struct session *session = sample_restoring(&m, &a);
 
-	restore(session, &a);
 	for (size_t i = 0; i < ARRAY_SIZE(runs); i++) {
 		runs[i] = run_in(&m, session);
 		service_dispatch(m.service);
@@ -133,11 +125,9 @@ TEST(what_an_admin_allowed_has_its_files_made_good_again)
 	static char *rules[] = { rule, NULL };
 	SAMPLE(m);
 	char **none = m.settings.approval_for;
-	sample_open(&m);
-	struct session *session = sample_snapped(&m);
 	struct sample_answer a;
+	struct session *session = sample_restoring(&m, &a);
 
-	restore(session, &a);
 	box_ends(&m, 0, REASON_OOM_KILLED);
 	box_ends(&m, 1, REASON_PROVISION_FAILED);
 	SAMPLE_UNTIL(&m, a.n);

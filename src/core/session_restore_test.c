@@ -117,11 +117,9 @@ TEST(a_lost_session_may_be_deleted_while_its_workspace_is_made)
 TEST(a_restore_whose_box_was_killed_is_made_good)
 {
 	SAMPLE(m);
-	sample_open(&m);
-	struct session *session = sample_snapped(&m);
 	struct sample_answer a;
+	struct session *session = sample_restoring(&m, &a);
 
-	restore(session, &a);
 	box_ends(&m, 0, REASON_OOM_KILLED);
 	SAMPLE_UNTIL(&m, sample_host.n_jobs == 2);
 	CHECK_EQ(a.n, 0);
@@ -137,17 +135,12 @@ TEST(a_restore_whose_box_was_killed_is_made_good)
 	sample_remove(&m);
 }
 
-/* Of the restore that the server did not survive. */
-static char digits[SPEC_CHANGE_SIZE + 1];
-
 TEST(a_box_that_did_not_find_something_is_no_session_that_is_gone)
 {
 	SAMPLE(m);
-	sample_open(&m);
-	struct session *session = sample_snapped(&m);
 	struct sample_answer a;
+	struct session *session = sample_restoring(&m, &a);
 
-	restore(session, &a);
 	struct result result = job_result(sample_job(0), REASON_PROVISION_FAILED, 0);
 	result.error = ENOENT;
 	job_started(sample_job(0));
@@ -196,11 +189,9 @@ static void run_fails(struct sample *m, const struct run *run, const char *words
 TEST(runs_wait_while_files_are_restored_and_made_good)
 {
 	SAMPLE(m);
-	sample_open(&m);
-	struct session *session = sample_snapped(&m);
 	struct sample_answer a;
+	struct session *session = sample_restoring(&m, &a);
 
-	restore(session, &a);
 	(void)run_in(&m, session);
 	sample_settle(&m);
 	CHECK_EQ(sample_host.n_jobs, 1);
@@ -224,11 +215,9 @@ TEST(runs_wait_while_files_are_restored_and_made_good)
 TEST(runs_begin_when_files_were_restored)
 {
 	SAMPLE(m);
-	sample_open(&m);
-	struct session *session = sample_snapped(&m);
 	struct sample_answer a;
+	struct session *session = sample_restoring(&m, &a);
 
-	restore(session, &a);
 	(void)run_in(&m, session);
 	sample_settle(&m);
 	CHECK_EQ(sample_host.n_jobs, 1);
@@ -243,11 +232,9 @@ TEST(runs_begin_when_files_were_restored)
 TEST(nothing_runs_in_files_that_could_not_be_made_good)
 {
 	SAMPLE(m);
-	sample_open(&m);
-	struct session *session = sample_snapped(&m);
 	struct sample_answer a;
+	struct session *session = sample_restoring(&m, &a);
 
-	restore(session, &a);
 	box_ends(&m, 0, REASON_OOM_KILLED);
 	box_ends(&m, 1, REASON_PROVISION_FAILED);
 	SAMPLE_UNTIL(&m, a.n);
@@ -287,12 +274,10 @@ static void box_finds_torn(struct sample *m, const struct session *session, size
 TEST(there_is_no_copy_of_files_that_could_not_be_made_good)
 {
 	SAMPLE(m);
-	sample_open(&m);
-	struct session *session = sample_snapped(&m);
 	struct sample_answer a, snapped = { 0 }, cloned = { 0 };
 	struct identity who = sample_who("alice");
+	struct session *session = sample_restoring(&m, &a);
 
-	restore(session, &a);
 	box_ends(&m, 0, REASON_OOM_KILLED);
 	box_finds_torn(&m, session, 1);
 	SAMPLE_UNTIL(&m, a.n);
@@ -316,11 +301,9 @@ TEST(there_is_no_copy_of_files_that_could_not_be_made_good)
 TEST(a_run_that_waits_for_files_can_be_deleted_with_its_session)
 {
 	SAMPLE(m);
-	sample_open(&m);
-	struct session *session = sample_snapped(&m);
 	struct sample_answer a, gone = { 0 };
+	struct session *session = sample_restoring(&m, &a);
 
-	restore(session, &a);
 	box_ends(&m, 0, REASON_OOM_KILLED);
 	SAMPLE_UNTIL(&m, sample_host.n_jobs == 2);
 	(void)run_in(&m, session);
@@ -331,6 +314,9 @@ TEST(a_run_that_waits_for_files_can_be_deleted_with_its_session)
 	CHECK_EQ(sample_host.n_jobs, 2);
 	sample_remove(&m);
 }
+
+/* Of the restore that the server did not survive. */
+static char digits[SPEC_CHANGE_SIZE + 1];
 
 /* The server ends while files are restored; the next one finds the workspace, if `is_kept`. */
 static struct session *restart_amid(struct sample *m, bool loses_before, bool is_kept)
