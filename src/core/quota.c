@@ -210,9 +210,10 @@ void quota_check_cpu(struct service *s, const char *user, quota_cb *done, void *
 	store_get(s->store, &daily_table, &key, on_cpu_day, k);
 }
 
-struct room {
+struct quota_room {
 	struct run *run;
-	uint64_t left;
+	uint64_t wanted;
+	uint64_t left; /* as the store has it */
 	quota_room_cb *done;
 	void *ctx;
 };
@@ -222,20 +223,64 @@ static uint64_t left_of(uint64_t mb, uint64_t used)
 	return used < mb << 20 ? (mb << 20) - used : 0;
 }
 
+static bool is_other_of_user(const struct run *run, const struct run *other)
+{
+	return other != run && streq(other->row.user_id, run->row.user_id);
+}
+
+/* The bytes that other runs of the user have reserved, which the store does not count yet. The
+ * store calls back in the order of the calls, and a run is freed when it hears that its end is
+ * stored: so each byte is in one of both sums. */
+static uint64_t reserved_by_others(const struct run *run, bool *ret_is_final)
+{
+	uint64_t sum = 0;
+
+	*ret_is_final = true;
+	for (const struct run *i = run->service->runs; i; i = i->next) {
+		if (!is_other_of_user(run, i))
+			continue;
+		sum += i->reserve.bytes;
+		*ret_is_final &= i->reserve.state != RESERVE_BOUND;
+	}
+	return sum;
+}
+
+static void grant_room(struct quota_room *m)
+{
+	struct run *run = m->run;
+	bool is_final;
+	uint64_t reserved = reserved_by_others(run, &is_final);
+	uint64_t left = reserved < m->left ? m->left - reserved : 0;
+
+	run->service->n_pending--;
+	/* Another run may turn out to keep less than it reserved. */
+	if (m->wanted > left && !is_final && !run->service->is_closing) {
+		run->reserve = (struct run_reserve){ .state = RESERVE_WAITS, .room = m };
+		return;
+	}
+	uint64_t bytes = m->wanted < left ? m->wanted : left;
+	run->reserve = (struct run_reserve){ .state = RESERVE_BOUND, .bytes = bytes };
+	m->done(m->ctx, bytes);
+	free(m);
+}
+
 static void on_day_room(void *ctx, int r, const void *data)
 {
-	AUTO_FREE struct room *m = ctx;
+	struct quota_room *m = ctx;
 	const struct daily_row *row = data;
 	uint64_t left = left_of(m->run->service->settings->artifact_mb_per_day,
 		r == 0 ? (uint64_t)row->artifact_bytes : 0);
 
-	m->run->service->n_pending--;
-	m->done(m->ctx, left < m->left ? left : m->left);
+	if (left < m->left)
+		m->left = left;
+	grant_room(m);
 }
 
+/* Also when the user's row can not be read, nobody keeps more than the limit beside what is
+ * reserved. */
 static void on_room(void *ctx, int r, const void *data)
 {
-	struct room *m = ctx;
+	struct quota_room *m = ctx;
 	struct service *s = m->run->service;
 	const struct usage_row *row = data;
 	char day[DATE_DAY_SIZE + 1];
@@ -248,19 +293,52 @@ static void on_room(void *ctx, int r, const void *data)
 		store_get(s->store, &daily_table, &key, on_day_room, m);
 		return;
 	}
-	s->n_pending--;
-	m->done(m->ctx, m->left);
-	free(m);
+	grant_room(m);
 }
 
-void quota_artifact_room(struct run *run, quota_room_cb *done, void *ctx)
+static void look_for_room(struct quota_room *m)
 {
-	struct usage_row key = { .user_id = run->row.user_id };
-	struct room *m = xnew(struct room);
+	struct usage_row key = { .user_id = m->run->row.user_id };
 
-	*m = (struct room){ .run = run, .done = done, .ctx = ctx };
-	run->service->n_pending++;
-	store_get(run->service->store, &usage_table, &key, on_room, m);
+	m->run->service->n_pending++;
+	store_get(m->run->service->store, &usage_table, &key, on_room, m);
+}
+
+void quota_reserve_artifacts(struct run *run, uint64_t wanted, quota_room_cb *done, void *ctx)
+{
+	struct quota_room *m = xnew(struct quota_room);
+
+	*m = (struct quota_room){ .run = run, .wanted = wanted, .done = done, .ctx = ctx };
+	look_for_room(m);
+}
+
+/* Runs of the same user that wait look at the store again. */
+static void wake_waiting(const struct run *run)
+{
+	if (run->service->is_closing)
+		return;
+	for (struct run *i = run->service->runs; i; i = i->next) {
+		if (!is_other_of_user(run, i) || i->reserve.state != RESERVE_WAITS)
+			continue;
+		i->reserve.state = RESERVE_NONE;
+		look_for_room(TAKE(i->reserve.room));
+	}
+}
+
+void quota_settle_artifacts(struct run *run, uint64_t bytes)
+{
+	run->reserve = (struct run_reserve){ .state = RESERVE_FINAL, .bytes = bytes };
+	wake_waiting(run);
+}
+
+void quota_release_artifacts(struct run *run)
+{
+	enum reserve_state before = run->reserve.state;
+
+	free(run->reserve.room);
+	run->reserve = (struct run_reserve){ 0 };
+	if (before == RESERVE_BOUND)
+		wake_waiting(run);
 }
 
 void quota_count_run(struct store_batch *b, const char *user, uint64_t now_ns)

@@ -16,9 +16,16 @@ void quota_check(struct run *run, quota_cb *done, void *ctx);
 /* May this user still use processor time today? Never calls back at once. */
 void quota_check_cpu(struct service *s, const char *user, quota_cb *done, void *ctx);
 
-/* How many bytes of artifacts the run's user may still keep. */
-typedef void quota_room_cb(void *ctx, uint64_t left);
-void quota_artifact_room(struct run *run, quota_room_cb *done, void *ctx);
+/* Reserve room for a run's artifacts before they are kept: at most `wanted` bytes, less when the
+ * user's quotas, beside what other runs of the user have reserved, leave less. A run that does not
+ * fit waits until these other runs know what they keep: so it gets as much as if they had come one
+ * after the other. */
+typedef void quota_room_cb(void *ctx, uint64_t bytes);
+void quota_reserve_artifacts(struct run *run, uint64_t wanted, quota_room_cb *done, void *ctx);
+/* The run keeps this much. The reservation stays until the store counts it. */
+void quota_settle_artifacts(struct run *run, uint64_t bytes);
+/* The run is about to be freed: its end is stored, or never will be. */
+void quota_release_artifacts(struct run *run);
 
 /* Count a run that was accepted, what one used that is over, and what is removed of it. */
 void quota_count_run(struct store_batch *b, const char *user, uint64_t now_ns);

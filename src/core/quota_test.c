@@ -215,17 +215,17 @@ TEST(what_is_left_for_artifacts)
 	struct run *run = sample_run(&m, NULL);
 	uint64_t left = UINT64_MAX;
 
-	quota_artifact_room(run, on_room, &left);
+	quota_reserve_artifacts(run, UINT64_MAX, on_room, &left);
 	SAMPLE_UNTIL(&m, left != UINT64_MAX);
 	CHECK_EQ(left, 2 << 20);
 	use(&m, 0, (1 << 20) + 5);
 	left = UINT64_MAX;
-	quota_artifact_room(run, on_room, &left);
+	quota_reserve_artifacts(run, UINT64_MAX, on_room, &left);
 	SAMPLE_UNTIL(&m, left != UINT64_MAX);
 	CHECK_EQ(left, (1 << 20) - 5);
 	use(&m, 0, 5 << 20);
 	left = UINT64_MAX;
-	quota_artifact_room(run, on_room, &left);
+	quota_reserve_artifacts(run, UINT64_MAX, on_room, &left);
 	SAMPLE_UNTIL(&m, left != UINT64_MAX);
 	CHECK_EQ(left, 0);
 	sample_remove(&m);
@@ -241,16 +241,72 @@ TEST(a_day_leaves_less_for_artifacts)
 	uint64_t left = UINT64_MAX;
 
 	use(&m, 0, (1 << 20) + 5);
-	quota_artifact_room(run, on_room, &left);
+	quota_reserve_artifacts(run, UINT64_MAX, on_room, &left);
 	SAMPLE_UNTIL(&m, left != UINT64_MAX);
 	CHECK_EQ(left, (1 << 20) - 5);
 	use(&m, 0, 1 << 20);
 	left = UINT64_MAX;
-	quota_artifact_room(run, on_room, &left);
+	quota_reserve_artifacts(run, UINT64_MAX, on_room, &left);
 	SAMPLE_UNTIL(&m, left != UINT64_MAX);
 	CHECK_EQ(left, 0);
 	struct sample_answer a = ask(&m, "alice", SAMPLE_BODY);
 	CHECK(a.run != NULL); /* it keeps no files */
+	sample_remove(&m);
+}
+
+static struct run *capturing(struct sample *m, const char *user)
+{
+	struct sample_answer a = ask(m, user, CAPTURING);
+
+	CHECK(a.run != NULL);
+	return a.run;
+}
+
+/* What waits is not told anything: nothing is left to be done on the loop. */
+static void spin(struct sample *m)
+{
+	struct look l = used(m);
+
+	(void)l;
+}
+
+TEST(what_others_reserved_is_not_given_twice)
+{
+	SAMPLE(m);
+	m.settings.max_artifact_user_mb = 2;
+	sample_open(&m);
+	struct run *first = capturing(&m, "alice");
+	struct run *second = capturing(&m, "alice");
+	uint64_t a = UINT64_MAX;
+	uint64_t b = UINT64_MAX;
+
+	quota_reserve_artifacts(first, 1536 << 10, on_room, &a);
+	quota_reserve_artifacts(second, 1 << 20, on_room, &b);
+	SAMPLE_UNTIL(&m, a != UINT64_MAX);
+	CHECK_EQ(a, 1536 << 10);
+	spin(&m);
+	CHECK_EQ(b, UINT64_MAX); /* the first may keep less */
+	quota_settle_artifacts(first, (1 << 20) + 1);
+	SAMPLE_UNTIL(&m, b != UINT64_MAX);
+	CHECK_EQ(b, (1 << 20) - 1);
+	sample_remove(&m);
+}
+
+TEST(what_fits_does_not_wait)
+{
+	SAMPLE(m);
+	m.settings.max_artifact_user_mb = 2;
+	sample_open(&m);
+	struct run *first = capturing(&m, "alice");
+	struct run *second = capturing(&m, "alice");
+	uint64_t a = UINT64_MAX;
+	uint64_t b = UINT64_MAX;
+
+	quota_reserve_artifacts(first, 1 << 20, on_room, &a);
+	quota_reserve_artifacts(second, 1 << 20, on_room, &b);
+	SAMPLE_UNTIL(&m, a != UINT64_MAX && b != UINT64_MAX);
+	CHECK_EQ(a, 1 << 20);
+	CHECK_EQ(b, 1 << 20);
 	sample_remove(&m);
 }
 
@@ -272,5 +328,6 @@ TESTS(UNIT(runs_are_counted_when_accepted_and_when_over),
 	UNIT(one_that_is_stored_at_the_second_try_is_counted_once),
 	UNIT(one_that_waits_for_the_keeper_is_counted_once),
 	UNIT(processor_time_of_a_day_is_limited), UNIT(artifacts_of_a_day_and_in_all_are_limited),
-	UNIT(what_is_left_for_artifacts), UNIT(a_day_leaves_less_for_artifacts),
+	UNIT(what_is_left_for_artifacts), UNIT(what_others_reserved_is_not_given_twice),
+	UNIT(what_fits_does_not_wait), UNIT(a_day_leaves_less_for_artifacts),
 	UNIT(a_queue_of_no_length_takes_nothing))

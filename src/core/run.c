@@ -19,6 +19,7 @@
 #include "core/lister.h"
 #include "core/metrics.h"
 #include "core/problem.h"
+#include "core/quota.h"
 #include "core/run_private.h"
 #include "core/service.h"
 #include "core/session.h"
@@ -361,6 +362,7 @@ void run_free(struct run *run)
 	if (run->is_stored && run->place >= 0)
 		journal_remove(run->service->journal, run->place);
 	unlink_run(run);
+	quota_release_artifacts(run);
 	queue_remove(&run->service->queue, &run->waiting);
 	run_stop_linger(run);
 	run_input_fini(run);

@@ -62,9 +62,26 @@ struct run_input {
 	bool closes;     /* once nothing is; or it was closed */
 };
 
+/* What a run has reserved of its user's quota of artifacts, see quota.h. */
+enum reserve_state {
+	RESERVE_NONE,
+	RESERVE_WAITS, /* for other runs of the user to say what they keep */
+	RESERVE_BOUND, /* it may keep less */
+	RESERVE_FINAL, /* it keeps exactly this */
+};
+
+struct quota_room;
+
+struct run_reserve {
+	enum reserve_state state;
+	uint64_t bytes;
+	struct quota_room *room; /* of one that waits */
+};
+
 struct run {
 	struct run *next;
 	struct service *service;
+	struct run_reserve reserve;
 	struct run_row row;
 	enum phase phase;
 	struct session *session; /* NULL: one-shot */

@@ -2,9 +2,11 @@
  * it ended, and then that is stored. Only after that is the result acknowledged, so that a
  * server which dies on the way finds it again. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/date.h"
@@ -14,6 +16,7 @@
 #include "base/shared.h"
 #include "base/str.h"
 #include "core/artifact.h"
+#include "core/artifact_private.h"
 #include "core/audit.h"
 #include "core/collector.h"
 #include "core/feeder.h"
@@ -218,10 +221,11 @@ static void on_unpacked(void *ctx, int r, const struct err *err)
 	if (r < 0)
 		(void)log_error(
 			r, "cannot keep the artifacts of run %s: %s", run->row.id, err->text);
+	quota_settle_artifacts(run, h->summary.n_bytes);
 	settle(run, &h->summary);
 }
 
-static void on_room(void *ctx, uint64_t left)
+static void on_room(void *ctx, uint64_t reserved)
 {
 	struct run *run = ctx;
 	const struct settings *c = run->service->settings;
@@ -236,11 +240,22 @@ static void on_room(void *ctx, uint64_t left)
 	h->dir_fd = run->dir_fd;
 	h->limits = (struct artifact_limits){
 		.max_run_bytes = c->max_artifact_run_mb << 20,
-		.max_user_bytes_left = left,
+		.max_user_bytes_left = reserved,
 		.max_file_bytes = c->max_artifact_file_bytes,
 	};
 	run->n_work++;
 	feeder_start(run->service->loop, -1, unpack, on_unpacked, h);
+}
+
+/* The files of a run are never larger than the stream that they come in. */
+static uint64_t captured_bytes(const struct run *run)
+{
+	uint64_t most = run->service->settings->max_artifact_run_mb << 20;
+	struct stat st;
+
+	if (fstatat(run->dir_fd, ARTIFACT_CAPTURE, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	return (uint64_t)st.st_size < most ? (uint64_t)st.st_size : most;
 }
 
 static void release(struct run *run);
@@ -263,7 +278,7 @@ void run_check_over(struct run *run)
 		return;
 	}
 	run->n_work++;
-	quota_artifact_room(run, on_room, run);
+	quota_reserve_artifacts(run, captured_bytes(run), on_room, run);
 }
 
 /* --- how it ended --- */
@@ -288,9 +303,11 @@ static const char *message_of(const struct run *run)
 	return r->message[0] ? r->message : NULL;
 }
 
+/* A guest that was refused a process has a status all the same. */
 static bool exited(const struct result *r)
 {
-	return r->reason == REASON_EXIT_CODE_0 || r->reason == REASON_NONZERO_EXIT;
+	return r->reason == REASON_EXIT_CODE_0 || r->reason == REASON_NONZERO_EXIT ||
+	       (r->reason == REASON_PIDS_LIMIT_EXCEEDED && r->exit_code >= 0);
 }
 
 static void fill_end(struct run *run, const struct artifact_summary *artifacts)

@@ -2,6 +2,7 @@
 import gzip
 import hashlib
 import socket
+import time
 
 import httpx
 import pytest
@@ -281,6 +282,21 @@ def test_others_find_nothing_and_admins_may_read(server_of_users):
 def test_artifacts_survive_a_restart(server, run):
     server.restart()
     assert server.get(url_of(run)).content == TEN
+
+
+@pytest.mark.once
+def test_runs_at_once_do_not_evade_the_quota(make_server):
+    """Eight runs of 3 MB end together; their user may keep 8 MB: two runs keep theirs."""
+    server = make_server(SANDBOX_MAX_ARTIFACT_BYTES_PER_USER_MB=8)
+    begin = "while [ $(date +%s%N) -lt $BEGIN ]; do sleep 0.01; done; "
+    at = str(time.time_ns() + 3_000_000_000)
+    runs = [server.start_run("sh", "-c", begin + "head -c 3145728 /dev/zero >out.bin",
+                             env={"BEGIN": at}, capture_patterns=["out.bin"]).json()
+            for _ in range(8)]
+    over = [server.wait_for(run["id"]) for run in runs]
+    assert {run["phase"] for run in over} == {"completed"}
+    kept = [server.get(f"/runs/{run['id']}/artifacts").json()["items"] for run in runs]
+    assert sum(i["size"] for items in kept for i in items) == 2 * 3145728
 
 
 @pytest.mark.once
