@@ -448,3 +448,19 @@ def test_a_trace_is_kept_and_told(server):
     assert (line["method"], line["route"], line["status"]) == ("POST", BASE + "/runs", 200)
     assert line["run_id"] == given.json()["id"]
     assert line["user_id"] == "single_user" and line["took_ms"] > 0
+
+
+@pytest.mark.once
+@pytest.mark.delegated
+def test_a_run_at_its_limit_of_processes_has_its_exit_code(make_server):
+    server = make_server(SANDBOX_PIDS_LIMIT=20)
+    code = ("import os, time\n"
+            "try:\n"
+            "    while True:\n"
+            "        if os.fork() == 0: time.sleep(600)\n"
+            "except BlockingIOError: raise SystemExit(7)\n")
+    run = server.run("/usr/bin/python3", "-c", code)
+    if run["reason_code"] != "pids_limit_exceeded":
+        pytest.skip("processes are not counted by a cgroup for this user on this host")
+    assert run["exit_code"] == 7
+    assert run["signal"] is None
