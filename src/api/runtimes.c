@@ -22,18 +22,17 @@ static const struct posture {
 	const char *name;
 	const char *boundary_class;
 	bool is_vm;
-	const char *images[3]; /* ends with NULL; none: the curated names the host stands for */
 	const char *trust_levels[4];
 	const char *warnings[3];
 	const char *notes;
 } postures[] = {
-	{ "native", "container", false, { NULL }, { "trusted", "standard", "untrusted", NULL },
+	{ "native", "container", false, { "trusted", "standard", "untrusted", NULL },
 		{ "shares_host_kernel", "not_vm_grade_isolation", NULL },
 		"Namespaces, seccomp, Landlock and cgroups of this host's kernel; no daemon." },
-	{ "docker", "container", false, { "python:3.11-slim", "node:20-alpine", NULL }, { NULL },
+	{ "docker", "container", false, { NULL },
 		{ "shares_host_kernel", "not_vm_grade_isolation", NULL },
 		"Known by name; this version does not execute with it. Use native." },
-	{ "firecracker", "vm_grade", true, { NULL }, { NULL }, { NULL },
+	{ "firecracker", "vm_grade", true, { NULL }, { NULL },
 		"Known by name; this version does not execute with it. Use native." },
 };
 
@@ -212,7 +211,7 @@ static json_t *runtime_json(const struct service *s, const struct runtime *rt)
 	set(o, "implementation_state", json_string(is_ours ? "supported" : "unsupported"));
 	add_reasons(o, reason, is_ours);
 	set(o, "supported_trust_levels", texts_json(p->trust_levels));
-	set(o, "default_images", texts_json(is_ours ? image_name_defaults() : p->images));
+	set(o, "default_images", texts_json(is_ours ? image_name_defaults() : NULL));
 	set(o, "languages", languages_json(is_ours));
 	add_limits(o, s->settings);
 	add_protection(o, p, is_up, is_up ? rt->facets(s->host) : 0);

@@ -1,107 +1,88 @@
 #include "core/image_name.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/str.h"
+#include "core/host_version.h"
 #include "image/image.h"
 
-/* A curated repository, the program of the host that stands for it, and how the version of
- * that is found without executing anything: the name of a directory or file that has it. */
+/* A curated repository, what of the host stands for it, and what to install where the host
+ * lacks it. */
 static const struct curated {
 	const char *repository;
-	const char *language;
-	const char *program;
-	const char *version_path; /* %s is the version; NULL: any will do */
-	const char *versions[16]; /* that could be there; ends with NULL */
+	const char *label; /* in resolved_image */
+	enum host_thing thing;
+	const char *package; /* NULL: not a package, but another distribution */
+	const char *variant; /* how its name is shown in the list of defaults; NULL: not there */
 } curated[] = {
-	{ "python", "python", "/usr/bin/python3", "/usr/bin/python%s",
-		{ "3.9", "3.10", "3.11", "3.12", "3.13", "3.14", NULL } },
-	{ "node", "javascript", "/usr/bin/node", NULL, { NULL } },
-	{ "golang", "go", "/usr/bin/go", "/usr/lib/go-%s",
-		{ "1.19", "1.20", "1.21", "1.22", "1.23", "1.24", "1.25", NULL } },
-	{ "eclipse-temurin", "java", "/usr/bin/java", "/usr/lib/jvm/java-%s-openjdk-amd64",
-		{ "11", "17", "21", "25", NULL } },
-	{ "busybox", "shell", "/bin/sh", NULL, { NULL } },
-	{ "ubuntu", "shell", "/bin/sh", NULL, { NULL } },
-	{ "debian", "shell", "/bin/sh", NULL, { NULL } },
-	{ "alpine", "shell", "/bin/sh", NULL, { NULL } },
+	{ "python", "python", HOST_PYTHON, "python3", "-slim" },
+	{ "node", "node", HOST_NODE, "nodejs", "-slim" },
+	{ "golang", "go", HOST_GO, "golang-go", "" },
+	{ "eclipse-temurin", "java", HOST_JAVA, "default-jre-headless", "-jre" },
+	{ "dotnet/sdk", "dotnet", HOST_DOTNET, "dotnet-sdk-8.0", "" },
+	{ "dotnet/runtime", "dotnet", HOST_DOTNET, "dotnet-sdk-8.0", NULL },
+	{ "busybox", "busybox", HOST_BUSYBOX, "busybox", NULL },
+	{ "debian", "debian", HOST_DEBIAN, NULL, "" },
+	{ "ubuntu", "ubuntu", HOST_UBUNTU, NULL, "" },
+	{ "alpine", "alpine", HOST_ALPINE, NULL, "" },
 };
 
-static bool has_version(const struct curated *c, const char *version)
+/* Tags that ask for no version. */
+static bool is_any_version(const char *tag)
 {
-	char path[128];
+	static const char *const tags[] = { "latest", "slim", "alpine" };
 
-	if (!c->version_path)
-		return access(c->program, X_OK) == 0;
-	for (size_t i = 0; c->versions[i]; i++) {
-		if (!streq(c->versions[i], version))
-			continue;
-		const char *mark = strstr(c->version_path, "%s");
-		(void)snprintf(path, sizeof(path), "%.*s%s%s", (int)(mark - c->version_path),
-			c->version_path, version, mark + 2);
-		return access(path, F_OK) == 0;
-	}
-	return false;
-}
-
-/* A major version alone, "3", or one with a patch level, "3.11.2", of the `known` "3.11". */
-static bool is_kin(const char *version, const char *known)
-{
-	size_t len = strlen(version);
-	size_t n = strlen(known);
-	bool is_major = strncmp(known, version, len) == 0 && known[len] == '.';
-	bool has_patch = strncmp(version, known, n) == 0 && version[n] == '.';
-
-	return is_major || has_patch;
-}
-
-/* Which version of the host's a tag stands for: "3.11-slim" -> "3.11", "3" -> one that is
- * there, "latest" -> "", whatever it is; NULL when the host has no such thing. */
-static const char *find_version(const struct curated *c, const char *tag)
-{
-	char version[32];
-	size_t n = strcspn(tag, "-");
-
-	if (streq(tag, "latest") || !c->version_path)
-		return access(c->program, X_OK) == 0 ? "" : NULL;
-	if (n >= sizeof(version))
-		return NULL;
-	(void)snprintf(version, sizeof(version), "%.*s", (int)n, tag);
-	for (size_t i = 0; c->versions[i]; i++) {
-		const char *known = c->versions[i];
-
-		if ((streq(known, version) || is_kin(version, known)) && has_version(c, known))
-			return known;
-	}
-	return NULL;
-}
-
-/* Where a curated repository is looked for by those who write all of its name. What somebody
- * else calls "python" is something else. */
-static bool is_usual_place(const char *name, size_t n)
-{
-	static const char *const places[] = { "", "library/", "docker.io/", "docker.io/library/" };
-
-	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
-		if (strlen(places[i]) == n && strncmp(places[i], name, n) == 0)
+	for (size_t i = 0; i < ARRAY_SIZE(tags); i++) {
+		if (streq(tags[i], tag))
 			return true;
 	}
 	return false;
 }
 
+/* Whether "3.11-slim", "3" or "bookworm" asks for what is there. A version that is more exact
+ * than the one we know is not taken for the same. */
+static bool is_version(const struct host_version *v, const char *tag)
+{
+	size_t n = strcspn(tag, "-");
+
+	if (is_any_version(tag))
+		return true;
+	if (n == 0)
+		return false;
+	if (strlen(v->codename) == n && strncmp(v->codename, tag, n) == 0)
+		return true;
+	return strncmp(v->number, tag, n) == 0 && isdigit((unsigned char)tag[n - 1]) &&
+	       (v->number[n] == '\0' || v->number[n] == '.');
+}
+
+/* What somebody else calls "python" is something else: only the places where the curated
+ * repositories are published count, for those who write all of the name. */
+static const char *skip_place(const char *name)
+{
+	static const char *const places[] = { "docker.io/library/", "docker.io/", "library/",
+		"mcr.microsoft.com/" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		const char *rest = str_after(name, places[i]);
+
+		if (rest)
+			return rest;
+	}
+	return name;
+}
+
 static const struct curated *find_curated(const char *name, const char **ret_tag)
 {
-	const char *slash = strrchr(name, '/');
-	const char *base = slash ? slash + 1 : name;
+	const char *base = skip_place(name);
 	size_t n = strcspn(base, ":");
 
 	/* A digest means that very image and no other. */
-	if (strchr(name, '@') || !is_usual_place(name, (size_t)(base - name)))
+	if (strchr(name, '@'))
 		return NULL;
 	*ret_tag = base[n] == ':' ? base + n + 1 : "latest";
 	for (size_t i = 0; i < ARRAY_SIZE(curated); i++) {
@@ -112,11 +93,46 @@ static const struct curated *find_curated(const char *name, const char **ret_tag
 	return NULL;
 }
 
-static void choose_host(const struct curated *c, const char *version, struct image_choice *ret)
+static void choose_host(
+	const struct curated *c, const struct host_version *v, struct image_choice *ret)
 {
 	*ret = (struct image_choice){ .image = IMAGE_HOST };
-	(void)snprintf(ret->resolved, sizeof(ret->resolved), "host (%s%s%s)", c->language,
-		version[0] ? " " : "", version);
+	(void)snprintf(ret->resolved, sizeof(ret->resolved), "host (%s%s%s)", c->label,
+		v->number[0] ? " " : "", v->number);
+}
+
+/* Says what the host lacks, and what to do. */
+static int refuse(const struct curated *c, const char *name, struct err *err)
+{
+	if (!c->package)
+		return err_set(err, -ENOENT,
+			"there is no image '%.80s', and the host is not %s: use 'host', or import the "
+			"image with 'belljar image import'",
+			name, c->label);
+	return err_set(err, -ENOENT,
+		"there is no image '%.80s', and the host has no %s: install the package %s, or "
+		"import the image with 'belljar image import'",
+		name, c->label, c->package);
+}
+
+int image_name_match(const char *top, const char *name, struct image_choice *ret, struct err *err)
+{
+	struct host_version v;
+	const char *tag;
+	const struct curated *c = find_curated(name, &tag);
+
+	if (!c)
+		return err_set(err, -EINVAL, "'%.80s' is not a curated name", name);
+	if (host_version_find(top, c->thing, &v) < 0)
+		return refuse(c, name, err);
+	if (!is_version(&v, tag))
+		return err_set(err, -ENOENT,
+			"there is no image '%.80s', and the host has %s %.30s: ask for '%s:%.30s', "
+			"or import the image with 'belljar image import'",
+			name, c->label, v.number[0] ? v.number : "of unknown version",
+			c->repository, v.number[0] ? v.number : "latest");
+	choose_host(c, &v, ret);
+	return 0;
 }
 
 int image_name_resolve(
@@ -124,7 +140,6 @@ int image_name_resolve(
 {
 	char hex[IMAGE_HEX_SIZE + 1];
 	struct err missing = { 0 };
-	const char *tag;
 	int r = image_resolve(root, name, hex, &missing);
 
 	if (r == 0) {
@@ -135,38 +150,44 @@ int image_name_resolve(
 		(void)snprintf(ret->resolved, sizeof(ret->resolved), "%.255s", name);
 		return 0;
 	}
-	const struct curated *c = find_curated(name, &tag);
-	const char *version = c ? find_version(c, tag) : NULL;
-	if (version) {
-		choose_host(c, version, ret);
+	struct err mismatch = { 0 };
+	int m = image_name_match("", name, ret, &mismatch);
+	if (m == 0)
 		return 0;
-	}
-	if (c)
-		return err_set(err, -ENOENT,
-			"there is no image '%.100s', and the host has no such %s; import it with "
-			"'belljar image import'",
-			name, c->language);
-	return err_set(err, r, "%s", missing.text);
+	return m == -EINVAL ? err_set(err, r, "%s", missing.text)
+			    : err_set(err, m, "%s", mismatch.text);
+}
+
+/* The part of a version that tags usually have: "20" of node's 20.20.2, "3.11" of python's. */
+static int usual_length(const struct curated *c, const char *number)
+{
+	bool is_major = c->thing == HOST_NODE || c->thing == HOST_JAVA;
+	size_t n = strcspn(number, ".");
+
+	if (!is_major && number[n] == '.')
+		n += 1 + strcspn(number + n + 1, ".");
+	return (int)n;
 }
 
 const char *const *image_name_defaults(void)
 {
-	static char names[4][32];
-	static const char *list[6];
+	static char names[ARRAY_SIZE(curated)][96];
+	static const char *list[ARRAY_SIZE(curated) + 2];
+	struct host_version v;
 	size_t n = 0;
 
 	if (list[0])
 		return list;
-	for (size_t i = 0; curated[0].versions[i] && n < 3; i++) {
-		if (!has_version(&curated[0], curated[0].versions[i]))
+	for (size_t i = 0; i < ARRAY_SIZE(curated); i++) {
+		const struct curated *c = &curated[i];
+
+		if (!c->variant || host_version_find("", c->thing, &v) < 0 || !v.number[0])
 			continue;
-		(void)snprintf(
-			names[n], sizeof(names[n]), "python:%s-slim", curated[0].versions[i]);
+		(void)snprintf(names[n], sizeof(names[n]), "%s:%.*s%s", c->repository,
+			usual_length(c, v.number), v.number, c->variant);
 		list[n] = names[n];
 		n++;
 	}
-	if (access("/usr/bin/node", X_OK) == 0)
-		list[n++] = "node:20-alpine";
-	list[n] = "host";
+	list[n] = IMAGE_HOST;
 	return list;
 }

@@ -133,6 +133,15 @@ TEST(what_people_are_told)
 			cases[i].code);
 }
 
+/* Doing the same again changes neither of them. */
+TEST(what_is_missing_is_not_retried)
+{
+	CHECK(!phase_describe(PHASE_FAILED, "image_pull_failed", false)->retryable);
+	CHECK(!phase_describe(PHASE_FAILED, "exec_failed", false)->retryable);
+	CHECK_STR(phase_describe(PHASE_FAILED, "exec_failed", false)->code, "runtime_error");
+	CHECK(phase_describe(PHASE_FAILED, "infrastructure_error", false)->retryable);
+}
+
 TESTS(UNIT(names_and_back), UNIT(what_is_over_stays_over), UNIT(the_way_of_a_run),
 	UNIT(every_reason_leads_to_an_end), UNIT(every_phase_has_a_status_for_every_reason),
-	UNIT(what_people_are_told))
+	UNIT(what_people_are_told), UNIT(what_is_missing_is_not_retried))

@@ -152,6 +152,24 @@ def test_an_image_that_nobody_has(server):
     run = server.run("true", base_image="no-such-image:1")
     assert run["phase"] == "failed"
     assert run["reason_code"] == "image_pull_failed"
+    assert run["status_reason_details"]["retryable"] is False
+
+
+@pytest.mark.parametrize("image, says", [
+    ("node:99", "host"), ("python:3.1", "the host has python 3."), ("alpine:3.1", "host"),
+    ("ubuntu:4.10", "host"), ("golang:0.1", "go"), ("eclipse-temurin:1-jre", "java"),
+    ("mcr.microsoft.com/dotnet/sdk:1.0", "dotnet")])
+def test_an_image_of_another_version_is_refused(server, image, says):
+    run = server.run("true", base_image=image)
+    assert (run["phase"], run["reason_code"]) == ("failed", "image_pull_failed")
+    assert says in run["message"] and image in run["message"]
+    assert "belljar image import" in run["message"]
+
+
+def test_a_command_that_is_not_there_is_not_retried(server):
+    run = server.run("no-such-program")
+    assert run["reason_code"] == "exec_failed"
+    assert run["status_reason_details"]["retryable"] is False
 
 
 # --- JSON ---

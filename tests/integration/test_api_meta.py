@@ -78,6 +78,8 @@ def test_runtimes_follow_the_settings(make_server):
 def test_an_image_of_the_list_can_be_run(server):
     images = server.get("/runtimes").json()["runtimes"][0]["default_images"]
     assert "host" in images
+    others = server.get("/runtimes").json()["runtimes"][1:]
+    assert [r["default_images"] for r in others if not r["available"]] == [[]] * len(others)
     for image in images:
         assert server.run("true", base_image=image)["phase"] == "completed", image
 
