@@ -103,6 +103,15 @@ void token_free(struct token *t)
 	free(t);
 }
 
+/* A token with a `crit` header demands that its reader understands the extensions it names
+ * (RFC 7515, 4.1.11). No extension is understood here. */
+static bool demands_extension(jwt_t *jwt)
+{
+	AUTO_FREE char *crit = jwt_get_headers_json(jwt, "crit");
+
+	return crit != NULL;
+}
+
 /* The claims of a token that is signed with our key. Decoding checks the signature by the
  * algorithm that the token names: what makes it ours is that this is the one we want. */
 static json_t *read_claims(const struct token *t, const char *text)
@@ -112,8 +121,8 @@ static json_t *read_claims(const struct token *t, const char *text)
 
 	if (jwt_decode(&jwt, text, (const unsigned char *)t->key, (int)t->key_size) != 0)
 		return NULL;
-	AUTO_FREE char *json =
-		jwt_get_alg(jwt) == t->algorithm->jwt ? jwt_get_grants_json(jwt, NULL) : NULL;
+	bool is_ours = jwt_get_alg(jwt) == t->algorithm->jwt && !demands_extension(jwt);
+	AUTO_FREE char *json = is_ours ? jwt_get_grants_json(jwt, NULL) : NULL;
 	jwt_free(jwt);
 	if (json && json_read(json, strlen(json), &claims, NULL) < 0)
 		return NULL;

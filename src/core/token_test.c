@@ -32,18 +32,25 @@ static char hs256[] = "HS256";
 static char rs256[] = "RS256";
 static char es256[] = "ES256";
 
-/* A token with these claims; the caller frees it. */
-static char *make_token(jwt_alg_t alg, const char *key, const char *claims)
+/* A token with these headers, beside its own, and these claims; the caller frees it. */
+static char *make_token_with(
+	const char *headers, jwt_alg_t alg, const char *key, const char *claims)
 {
 	jwt_t *jwt = NULL;
 
 	CHECK_EQ(jwt_new(&jwt), 0);
+	CHECK_EQ(jwt_add_headers_json(jwt, headers), 0);
 	CHECK_EQ(jwt_add_grants_json(jwt, claims), 0);
 	CHECK_EQ(jwt_set_alg(jwt, alg, (const unsigned char *)key, (int)strlen(key)), 0);
 	char *text = jwt_encode_str(jwt);
 	CHECK(text != NULL);
 	jwt_free(jwt);
 	return text;
+}
+
+static char *make_token(jwt_alg_t alg, const char *key, const char *claims)
+{
+	return make_token_with("{}", alg, key, claims);
 }
 
 static struct token *open_token(struct settings *c)
@@ -100,6 +107,25 @@ TEST(a_signature_must_be_there_and_right)
 	cut[50] ^= 1;
 	CHECK_EQ(token_check(t, cut, NOW, &id), -EACCES);
 	CHECK_STR(id.user_id, "before");
+}
+
+TEST(a_token_that_demands_an_extension_is_refused)
+{
+	static const char *const crits[] = { "{\"crit\":[\"b64\"],\"b64\":false}",
+		"{\"crit\":[\"x\"]}", "{\"crit\":[]}", "{\"crit\":\"exp\"}", "{\"crit\":null}" };
+	struct settings c = { .jwt_alg = hs256, .jwt_secret = secret };
+	CLEANUP(token_freep) struct token *t = open_token(&c);
+	struct identity id = { .user_id = "before" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(crits); i++) {
+		AUTO_FREE char *text =
+			make_token_with(crits[i], JWT_ALG_HS256, SECRET, "{" CLAIMS "}");
+
+		CHECK_EQ(token_check(t, text, NOW, &id), -EACCES);
+	}
+	AUTO_FREE char *harmless =
+		make_token_with("{\"kid\":\"1\"}", JWT_ALG_HS256, SECRET, "{" CLAIMS "}");
+	CHECK_EQ(token_check(t, harmless, NOW, &id), 0);
 }
 
 TEST(claims_are_checked)
@@ -266,6 +292,7 @@ TEST(a_token_has_a_size)
 }
 
 TESTS(UNIT(somebody_elses_good_token_is_good_here), UNIT(a_signature_must_be_there_and_right),
-	UNIT(claims_are_checked), UNIT(issuer_and_audience_are_checked_when_set),
-	UNIT(roles_make_an_admin), UNIT(public_keys_work_and_are_no_secrets),
+	UNIT(a_token_that_demands_an_extension_is_refused), UNIT(claims_are_checked),
+	UNIT(issuer_and_audience_are_checked_when_set), UNIT(roles_make_an_admin),
+	UNIT(public_keys_work_and_are_no_secrets),
 	UNIT(a_key_of_the_wrong_kind_is_found_at_the_start), UNIT(a_token_has_a_size))
