@@ -108,6 +108,7 @@ def test_a_download_has_its_headers(server, run):
     expected = {
         "content-type": "text/plain", "content-length": "10", "accept-ranges": "bytes",
         "etag": tag, "x-content-type-options": "nosniff", "cache-control": "private",
+        "content-security-policy": "sandbox; default-src 'none'",
         "content-disposition": "attachment; filename=\"out.txt\"; filename*=UTF-8''out.txt",
     }
     assert {name: answer.headers.get(name) for name in expected} == expected

@@ -70,6 +70,7 @@ def test_a_file_has_its_headers(server, session):
         "content-type": "text/plain", "content-length": "10", "accept-ranges": "bytes",
         "etag": f'"{hashlib.sha256(TEN).hexdigest()}"', "x-content-type-options": "nosniff",
         "cache-control": "private",
+        "content-security-policy": "sandbox; default-src 'none'",
         "content-disposition": "attachment; filename=\"ten.txt\"; filename*=UTF-8''ten.txt",
     }
     assert {name: answer.headers.get(name) for name in expected} == expected
