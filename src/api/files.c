@@ -2,6 +2,7 @@
  * here it becomes a list of sources, which a box takes from there. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -26,6 +27,7 @@ struct upload {
 	struct upload_source *sources;
 	size_t n_sources;
 	const char *kind;
+	char other[64]; /* the name of the first part that is not "files"; "" for none */
 };
 
 static void free_upload(struct upload *u)
@@ -85,8 +87,11 @@ static int add_part(void *ctx, const struct multipart_part *part)
 {
 	struct upload *u = ctx;
 
-	if (!streq(part->name, "files") && !streq(part->name, "files[]"))
+	if (!streq(part->name, "files") && !streq(part->name, "files[]")) {
+		if (!u->other[0])
+			(void)snprintf(u->other, sizeof(u->other), "%.63s", part->name);
 		return 0;
+	}
 	struct upload_source *grown = realloc(u->sources, (u->n_sources + 1) * sizeof(*u->sources));
 	if (!grown)
 		return -ENOMEM;
@@ -121,8 +126,11 @@ static void on_scanned(void *ctx, int r, const struct err *err)
 		reply_refusal(u->x, "invalid_upload", "the form is malformed: %s", err->text);
 	else if (r < 0)
 		reply_refusal(u->x, "internal_error", "the form could not be read");
+	else if (u->other[0])
+		reply_field(u->x, PROBLEM_IN_BODY, "files",
+			"the form needs a part named 'files', not '%s'", u->other);
 	else
-		reply_field(u->x, PROBLEM_IN_BODY, "files", "the form has no such field");
+		reply_field(u->x, PROBLEM_IN_BODY, "files", "the form needs a part named 'files'");
 	free_upload(u);
 }
 

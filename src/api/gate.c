@@ -265,11 +265,15 @@ static int check_space(struct exchange *x, const struct route *route)
 static int check_who(struct exchange *x, const struct route *route)
 {
 	struct identity who;
+	int r = authenticate(x, route, &who);
 
-	if (authenticate(x, route, &who) < 0) {
+	if (r < 0) {
 		if (route->access == ACCESS_PUBLIC)
 			return 0;
-		reply_unauthorized(x);
+		if (r == -ENOENT)
+			reply_unauthorized(x);
+		else
+			reply_wrong_credentials(x);
 		return -EACCES;
 	}
 	api_set_who(x, &who, has_large_body(x, route));

@@ -269,6 +269,11 @@ void reply_unauthorized(struct exchange *x)
 	reply_refusal(x, "unauthorized", "Not authenticated (provide Bearer token or X-API-KEY)");
 }
 
+void reply_wrong_credentials(struct exchange *x)
+{
+	reply_refusal(x, "unauthorized", "Not authenticated: unknown key, or invalid token");
+}
+
 void reply_error(struct exchange *x, int status, const char *code, const char *message)
 {
 	struct problem p = { .status = status, .code = code };

@@ -27,8 +27,11 @@ void reply_refusal(struct exchange *x, const char *code, const char *fmt, ...)
 void reply_field(struct exchange *x, enum problem_place place, const char *field, const char *fmt,
 	...) __attribute__((format(printf, 4, 5)));
 
-/* 401, with what it needs. */
+/* 401 for a request without credentials, with what it needs. */
 void reply_unauthorized(struct exchange *x);
+
+/* 401 for credentials that nobody has, or that are no longer valid. */
+void reply_wrong_credentials(struct exchange *x);
 
 /* What the server itself found: an http_error_fn. */
 void reply_error(struct exchange *x, int status, const char *code, const char *message);
