@@ -108,21 +108,27 @@ bool gate_is_host_allowed(const struct settings *c, const char *host)
 
 /* --- Origin --- */
 
-bool gate_is_origin_allowed(const struct settings *c, const char *origin)
+/* The scheme is not compared: a proxy in front of this server may speak TLS for it. */
+static bool is_origin_of_host(const char *host, const char *origin)
+{
+	return host && strcasecmp(strstr(origin, "://") + 3, host) == 0;
+}
+
+static bool is_origin_of_url(const char *url, const char *origin)
+{
+	size_t size = strlen(origin);
+
+	return url && strncasecmp(url, origin, size) == 0 && strchr("/?#", url[size]);
+}
+
+bool gate_is_origin_allowed(const struct settings *c, const char *host, const char *origin)
 {
 	char name[HOST_SIZE];
 
 	if (is_in((const char *const *)c->allowed_origins, origin))
 		return true;
-	return parse_url_host(origin, false, name) && is_name_allowed(c, name);
-}
-
-/* Behind a UNIX socket is a proxy, which has any name; its own pages have the same. */
-static bool is_same_origin(const char *host, const char *origin)
-{
-	const char *rest = strstr(origin, "://");
-
-	return host && rest && strcasecmp(rest + 3, host) == 0;
+	return parse_url_host(origin, false, name) &&
+	       (is_origin_of_host(host, origin) || is_origin_of_url(c->public_url, origin));
 }
 
 static int check_names(struct exchange *x)
@@ -139,8 +145,7 @@ static int check_names(struct exchange *x)
 			host ? host : "");
 		return -EPERM;
 	}
-	if (!origin || gate_is_origin_allowed(c, origin) ||
-		(is_unix && is_same_origin(host, origin)))
+	if (!origin || gate_is_origin_allowed(c, host, origin))
 		return 0;
 	reply_refusal(x, "forbidden",
 		"pages of the Origin '%.100s' may not call this server; SANDBOX_ALLOWED_ORIGINS "

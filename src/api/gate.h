@@ -20,8 +20,10 @@ int gate_check(struct exchange *x, const struct route *route);
  * can not do. */
 bool gate_is_host_allowed(const struct settings *c, const char *host);
 
-/* May a web page of this origin ("https://example.org") call us? */
-bool gate_is_origin_allowed(const struct settings *c, const char *origin);
+/* May a web page of this origin ("https://example.org") call us? It may if the origin is
+ * configured, or is the server's own: that of the Host header (NULL: none), which was checked, or
+ * that of the public URL. Another port of the same name is another server. */
+bool gate_is_origin_allowed(const struct settings *c, const char *host, const char *origin);
 
 /* The bucket of an address: IPv6 by its /64, since everybody has that many. */
 #define GATE_BUCKET_SIZE 48

@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	memcpy(text, data, size);
 	(void)gate_is_host_allowed(&c, text);
-	(void)gate_is_origin_allowed(&c, text);
+	(void)gate_is_origin_allowed(&c, "localhost:8080", text);
 	gate_bucket(text, bucket);
 	if (gate_parse_trace(text, id) && !str_is_hex(id, 32))
 		abort();

@@ -62,20 +62,32 @@ TEST(a_server_of_every_address_takes_addresses_but_no_names)
 TEST(pages_of_strangers_are_refused)
 {
 	char *origins[] = { (char *)"https://app.example", NULL };
-	struct settings c = { .host = (char *)"127.0.0.1", .allowed_origins = origins };
+	struct settings c = { .host = (char *)"127.0.0.1",
+		.allowed_origins = origins,
+		.public_url = (char *)"https://public.example/x" };
+	const char *own = "localhost:8080";
 
-	CHECK(gate_is_origin_allowed(&c, "http://localhost:3000"));
-	CHECK(gate_is_origin_allowed(&c, "http://[::1]:3000"));
-	CHECK(gate_is_origin_allowed(&c, "https://app.example"));
-	CHECK(!gate_is_origin_allowed(&c, "http://app.example"));
-	CHECK(!gate_is_origin_allowed(&c, "https://app.example:8443"));
-	CHECK(!gate_is_origin_allowed(&c, "https://evil.example"));
-	CHECK(!gate_is_origin_allowed(&c, "http://localhost.evil.example"));
-	CHECK(!gate_is_origin_allowed(&c, "http://localhost/x"));
-	CHECK(!gate_is_origin_allowed(&c, "null"));
-	CHECK(!gate_is_origin_allowed(&c, "file://"));
-	CHECK(!gate_is_origin_allowed(&c, "localhost"));
-	CHECK(!gate_is_origin_allowed(&c, ""));
+	CHECK(gate_is_origin_allowed(&c, own, "http://localhost:8080"));
+	CHECK(gate_is_origin_allowed(&c, own, "http://LocalHost:8080"));
+	CHECK(gate_is_origin_allowed(&c, "[::1]:3000", "http://[::1]:3000"));
+	CHECK(gate_is_origin_allowed(&c, own, "https://public.example"));
+	CHECK(!gate_is_origin_allowed(&c, own, "https://public.exampl"));
+	CHECK(!gate_is_origin_allowed(&c, own, "https://public.example:81"));
+	CHECK(!gate_is_origin_allowed(&c, own, "http://public.example"));
+	CHECK(!gate_is_origin_allowed(&c, own, "http://localhost:3000"));
+	CHECK(!gate_is_origin_allowed(&c, own, "http://localhost"));
+	CHECK(!gate_is_origin_allowed(&c, own, "http://127.0.0.1:8080"));
+	CHECK(!gate_is_origin_allowed(&c, NULL, "http://localhost:8080"));
+	CHECK(gate_is_origin_allowed(&c, own, "https://app.example"));
+	CHECK(!gate_is_origin_allowed(&c, own, "http://app.example"));
+	CHECK(!gate_is_origin_allowed(&c, own, "https://app.example:8443"));
+	CHECK(!gate_is_origin_allowed(&c, own, "https://evil.example"));
+	CHECK(!gate_is_origin_allowed(&c, own, "http://localhost.evil.example"));
+	CHECK(!gate_is_origin_allowed(&c, own, "http://localhost/x"));
+	CHECK(!gate_is_origin_allowed(&c, own, "null"));
+	CHECK(!gate_is_origin_allowed(&c, own, "file://"));
+	CHECK(!gate_is_origin_allowed(&c, own, "localhost"));
+	CHECK(!gate_is_origin_allowed(&c, own, ""));
 }
 
 TEST(addresses_of_one_network_share_a_bucket)

@@ -339,7 +339,9 @@ def test_web_pages_of_others_can_not_call_us(server):
         fields += [f"Origin: {origin}"] if origin else []
         text = f"GET {BASE}/runs HTTP/1.1\r\n" + "\r\n".join(fields) + "\r\n\r\n"
         return statuses(say(server, text, seconds=5))
-    assert ask(f"127.0.0.1:{server.port}") == ask("localhost", "http://localhost:1") == [200]
+    own = f"localhost:{server.port}"
+    assert ask(f"127.0.0.1:{server.port}") == ask(own, f"http://{own}") == [200]
+    assert ask(own, "http://localhost:1") == ask(own, "http://localhost") == [403]
     for host in ("evil.example", "127.0.0.1.evil.example", "localhost@evil.example", "0.0.0.0",
                  "2130706433", "[::ffff:127.0.0.1]", "\xff\xfe", ""):
         assert ask(host) == [403], host
@@ -348,7 +350,8 @@ def test_web_pages_of_others_can_not_call_us(server):
         assert ask("localhost", origin) == [403], origin
     two = ["Origin: http://localhost", "Origin: http://evil.example"]
     assert statuses(say(server, head(server, f"GET {BASE}/runs", *two))) == [400]
-    assert _opens(server, run, headers={"Origin": f"http://localhost:{server.port}"})
+    assert _opens(server, run, headers={"Origin": f"http://127.0.0.1:{server.port}"})
+    assert not _opens(server, run, headers={"Origin": "http://127.0.0.1:1"})
     assert not _opens(server, run, headers={"Origin": "http://evil.example"})
     assert not _opens(server, run, headers={"Origin": "null"})
 

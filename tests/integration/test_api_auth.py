@@ -141,10 +141,12 @@ def test_only_our_own_names(make_server, host, status):
 
 
 @pytest.mark.parametrize("origin, status", [
-    ("http://localhost:3000", 200), ("https://app.example", 200), ("http://app.example", 403),
+    ("http://127.0.0.1:{port}", 200), ("https://app.example", 200), ("http://app.example", 403),
+    ("http://127.0.0.1:1", 403), ("http://localhost:{port}", 403), ("http://localhost", 403),
     ("https://evil.example", 403), ("null", 403), ("http://localhost.evil.example", 403)])
 def test_only_pages_that_may(make_server, origin, status):
     server = make_server(SANDBOX_ALLOWED_ORIGINS="https://app.example")
+    origin = origin.format(port=server.port)
     assert server.get("/runs", headers={"Origin": origin}).status_code == status
 
 

@@ -227,6 +227,7 @@ def test_a_form_without_files(server):
     session = server.session()["id"]
     answer = server.post(f"/sessions/{session}/files", files={"other": ("a", b"b")})
     assert answer.status_code == 422
+    assert "needs a part named 'files', not 'other'" in answer.json()["error"]["message"]
     assert answer.json()["error"]["details"]["field"] == "files"
 
 
