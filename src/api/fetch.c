@@ -2,8 +2,8 @@
  *
  * The file is copied out of the workspace by a box first (core/session_fetch.c), so each answer
  * takes some of the disk while it goes: how many a user may have under way is limited. Who may
- * read it is its owner, by the usual credentials, or, where the settings say so, whoever has a
- * URL that we signed for this very file. */
+ * read it is its owner, by the usual credentials, or whoever has a URL that we signed for this very
+ * file: for `belljar mcp` always, for other clients where the settings say so. */
 #include <errno.h>
 #include <stdio.h>
 #include <time.h>
@@ -42,8 +42,8 @@ static void on_file(void *ctx, struct session_file *file, struct problem *proble
 
 /* --- who comes --- */
 
-/* A signature that is there must be right, whoever brings it. */
-static int check_signature(struct exchange *x)
+/* 0 for a signature that is right, -ETIME for one that was. */
+static int check_signature(struct exchange *x, enum sign_reach reach)
 {
 	struct sign_claim claim = {
 		.session_id = exchange_param(x, "id"),
@@ -51,11 +51,23 @@ static int check_signature(struct exchange *x)
 		.exp = exchange_query(x, "exp"),
 		.token = exchange_query(x, "token"),
 	};
-	int r = sign_check_file(api_of(x)->signing_secret, &claim, (uint64_t)time(NULL));
 
-	if (r < 0)
-		reply_refusal(x, "forbidden",
-			r == -ETIME ? "this signed URL has expired" : "the signature is wrong");
+	return sign_check_file(api_of(x)->signing_secret, reach, &claim, (uint64_t)time(NULL));
+}
+
+/* Where URLs are signed for everybody, a signature that is there must be right, whoever brings
+ * it. Elsewhere only those of local clients mean something. Negative when it was answered. */
+static int find_signature(struct exchange *x, bool *ret_is_signed)
+{
+	bool is_for_all = api_of(x)->settings->files_signed_urls;
+	bool is_there = exchange_query(x, "token") || exchange_query(x, "exp");
+	int r = is_there ? check_signature(x, is_for_all ? SIGN_REMOTE : SIGN_LOCAL) : -EACCES;
+
+	*ret_is_signed = r == 0;
+	if (!is_there || r == 0 || (r == -EACCES && !is_for_all))
+		return 0;
+	reply_refusal(x, "forbidden",
+		r == -ETIME ? "this signed URL has expired" : "the signature is wrong");
 	return r;
 }
 
@@ -64,10 +76,9 @@ static int check_signature(struct exchange *x)
 static struct session *find_session(struct exchange *x)
 {
 	const struct identity *who = api_who(x);
-	bool is_signed = api_of(x)->settings->files_signed_urls &&
-			 (exchange_query(x, "token") || exchange_query(x, "exp"));
+	bool is_signed = false;
 
-	if (is_signed && check_signature(x) < 0)
+	if (find_signature(x, &is_signed) < 0)
 		return NULL;
 	if (!is_signed && !who) {
 		reply_unauthorized(x);

@@ -177,6 +177,7 @@ static struct mcp_session *make(struct mcp_door *d, struct exchange *x, struct m
 	TAILQ_INIT(&s->streams);
 	s->used_ms = uv_now(d->timer.loop);
 	s->peer = mcp_peer_new(&d->host, &mcp_peer_ops, s, api_who(x), base);
+	s->peer->is_local = exchange_is_local(x);
 	LIST_INSERT_HEAD(list, s, link);
 	if (!uv_is_active((uv_handle_t *)&d->timer))
 		(void)uv_timer_start(&d->timer, on_tick, MCP_PATIENCE_MS, MCP_PATIENCE_MS);

@@ -49,9 +49,6 @@ static _Noreturn void exec_server(const struct attend *a)
 	(void)setsid();
 	if (chdir("/") < 0)
 		_exit(127);
-	/* A download_url is for people, who have no key. */
-	if (!getenv("SANDBOX_CONFIG"))
-		(void)setenv("SANDBOX_FILES_SIGNED_URLS", "true", 0);
 	(void)setenv("SANDBOX_LOG_LEVEL", "warn", 0);
 	if (null_fd >= 0 && dup2(null_fd, 0) == 0 && dup2(null_fd, 1) == 1 &&
 		dup2(a->log_fd, 2) == 2)

@@ -11,6 +11,11 @@
 #include "core/settings.h"
 #include "core/sign.h"
 
+bool file_url_is_signed(const struct file_url_maker *m)
+{
+	return m->secret && (m->settings->files_signed_urls || m->is_local);
+}
+
 /* "?token=...&exp=..." when files are signed, else nothing. */
 static void write_signature(const struct file_url_maker *m, const char *session_id,
 	const char *path, uint64_t now_sec, char buf[SIGN_SIZE + 48])
@@ -19,9 +24,10 @@ static void write_signature(const struct file_url_maker *m, const char *session_
 	uint64_t exp = now_sec + m->settings->files_signed_url_ttl_sec;
 
 	buf[0] = '\0';
-	if (!m->settings->files_signed_urls || !m->secret)
+	if (!file_url_is_signed(m))
 		return;
-	sign_make_file(m->secret, session_id, path, exp, token);
+	enum sign_reach reach = m->settings->files_signed_urls ? SIGN_REMOTE : SIGN_LOCAL;
+	sign_make_file(m->secret, reach, session_id, path, exp, token);
 	(void)snprintf(buf, SIGN_SIZE + 48, "?token=%s&exp=%" PRIu64, token, exp);
 }
 

@@ -37,7 +37,7 @@ TEST(one_that_is_signed_says_until_when)
 
 	check(&m, "a", "/files/" ID "/a"); /* not asked for */
 	c.files_signed_urls = true;
-	sign_make_file("secret", ID, "a/\xc3\xa9", 1060, token);
+	sign_make_file("secret", SIGN_REMOTE, ID, "a/\xc3\xa9", 1060, token);
 	(void)snprintf(
 		expected, sizeof(expected), "/files/" ID "/a/%%C3%%A9?token=%s&exp=1060", token);
 	check(&m, "a/\xc3\xa9", expected);
@@ -45,4 +45,24 @@ TEST(one_that_is_signed_says_until_when)
 	check(&m, "a", "/files/" ID "/a");
 }
 
-TESTS(UNIT(a_url_is_where_the_client_reaches_us), UNIT(one_that_is_signed_says_until_when))
+TEST(one_for_a_local_client_is_always_signed)
+{
+	struct settings c = { .files_signed_url_ttl_sec = 60 };
+	struct file_url_maker m = { .settings = &c, .secret = "secret", .is_local = true };
+	char token[SIGN_SIZE + 1];
+	char expected[256];
+
+	sign_make_file("secret", SIGN_LOCAL, ID, "a", 1060, token);
+	(void)snprintf(expected, sizeof(expected), "/files/" ID "/a?token=%s&exp=1060", token);
+	check(&m, "a", expected);
+	CHECK(file_url_is_signed(&m));
+	c.files_signed_urls = true;
+	sign_make_file("secret", SIGN_REMOTE, ID, "a", 1060, token);
+	(void)snprintf(expected, sizeof(expected), "/files/" ID "/a?token=%s&exp=1060", token);
+	check(&m, "a", expected);
+	m.secret = NULL;
+	CHECK(!file_url_is_signed(&m));
+}
+
+TESTS(UNIT(a_url_is_where_the_client_reaches_us), UNIT(one_that_is_signed_says_until_when),
+	UNIT(one_for_a_local_client_is_always_signed))

@@ -53,10 +53,14 @@ void sign_make(const char *secret, const char *run_id, uint64_t exp_sec, char re
 
 /* With a key of its own, derived from the secret, so that no text of the other kind is ever
  * signed with it. What is free to choose, the path, comes last. */
-void sign_make_file(const char *secret, const char *session_id, const char *path, uint64_t exp_sec,
-	char ret[SIGN_SIZE + 1])
+void sign_make_file(const char *secret, enum sign_reach reach, const char *session_id,
+	const char *path, uint64_t exp_sec, char ret[SIGN_SIZE + 1])
 {
-	static const char purpose[] = "files of sessions";
+	static const char *const purposes[] = {
+		[SIGN_REMOTE] = "files of sessions",
+		[SIGN_LOCAL] = "files of sessions, for local clients",
+	};
+	const char *purpose = purposes[reach];
 	unsigned char key[EVP_MAX_MD_SIZE];
 	unsigned char raw[EVP_MAX_MD_SIZE];
 	AUTO_FREE char *text = NULL;
@@ -102,7 +106,8 @@ int sign_check(const char *secret, const char *run_id, const char *exp, const ch
 	return compare(right, token, exp_sec, now_sec);
 }
 
-int sign_check_file(const char *secret, const struct sign_claim *claim, uint64_t now_sec)
+int sign_check_file(
+	const char *secret, enum sign_reach reach, const struct sign_claim *claim, uint64_t now_sec)
 {
 	char right[SIGN_SIZE + 1];
 	uint64_t exp_sec = 0;
@@ -111,6 +116,6 @@ int sign_check_file(const char *secret, const struct sign_claim *claim, uint64_t
 	if (!claim->exp || !claim->token || strlen(claim->token) != SIGN_SIZE ||
 		strchr(claim->session_id, '\n') || parse_exp(claim->exp, &exp_sec) < 0)
 		return -EACCES;
-	sign_make_file(secret, claim->session_id, claim->path, exp_sec, right);
+	sign_make_file(secret, reach, claim->session_id, claim->path, exp_sec, right);
 	return compare(right, claim->token, exp_sec, now_sec);
 }

@@ -23,9 +23,15 @@ void sign_make(const char *secret, const char *run_id, uint64_t exp_sec, char re
 int sign_check(const char *secret, const char *run_id, const char *exp, const char *token,
 	uint64_t now_sec);
 
+/* Who was given the URL of a file. */
+enum sign_reach {
+	SIGN_REMOTE, /* any client; the URL is good where SANDBOX_FILES_SIGNED_URLS allows that */
+	SIGN_LOCAL,  /* a client on this machine, by the server's local socket: `belljar mcp` */
+};
+
 /* The same for the file at `path` in the workspace of a session. */
-void sign_make_file(const char *secret, const char *session_id, const char *path, uint64_t exp_sec,
-	char ret[SIGN_SIZE + 1]);
+void sign_make_file(const char *secret, enum sign_reach reach, const char *session_id,
+	const char *path, uint64_t exp_sec, char ret[SIGN_SIZE + 1]);
 
 /* What a URL of such a file says. */
 struct sign_claim {
@@ -34,4 +40,5 @@ struct sign_claim {
 	const char *exp;   /* NULL: there was none */
 	const char *token; /* the same */
 };
-int sign_check_file(const char *secret, const struct sign_claim *claim, uint64_t now_sec);
+int sign_check_file(const char *secret, enum sign_reach reach, const struct sign_claim *claim,
+	uint64_t now_sec);

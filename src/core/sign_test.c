@@ -67,7 +67,7 @@ static int check_file(const char *session_id, const char *path, const char *exp,
 {
 	struct sign_claim claim = { session_id, path, exp, token };
 
-	return sign_check_file(SECRET, &claim, EXP - 1);
+	return sign_check_file(SECRET, SIGN_REMOTE, &claim, EXP - 1);
 }
 
 TEST(a_file_is_signed_by_session_path_and_moment)
@@ -75,10 +75,10 @@ TEST(a_file_is_signed_by_session_path_and_moment)
 	char token[SIGN_SIZE + 1];
 	struct sign_claim claim = { SESSION, "a/b.txt", "1700000000", token };
 
-	sign_make_file(SECRET, SESSION, "a/b.txt", EXP, token);
-	CHECK_EQ(sign_check_file(SECRET, &claim, EXP - 1), 0);
-	CHECK_EQ(sign_check_file(SECRET, &claim, EXP), -ETIME);
-	CHECK_EQ(sign_check_file("another", &claim, EXP - 1), -EACCES);
+	sign_make_file(SECRET, SIGN_REMOTE, SESSION, "a/b.txt", EXP, token);
+	CHECK_EQ(sign_check_file(SECRET, SIGN_REMOTE, &claim, EXP - 1), 0);
+	CHECK_EQ(sign_check_file(SECRET, SIGN_REMOTE, &claim, EXP), -ETIME);
+	CHECK_EQ(sign_check_file("another", SIGN_REMOTE, &claim, EXP - 1), -EACCES);
 	CHECK_EQ(check_file(SESSION, "a/c.txt", "1700000000", token), -EACCES);
 	CHECK_EQ(check_file(SESSION, "a/b.txt", "1700000001", token), -EACCES);
 	CHECK_EQ(check_file("1" SESSION, "a/b.txt", "1700000000", token), -EACCES);
@@ -94,8 +94,15 @@ TEST(signatures_of_one_kind_are_none_of_the_other)
 	sign_make(SECRET, SESSION, EXP, token);
 	CHECK_EQ(check_file(SESSION, "", "1700000000", token), -EACCES);
 	CHECK_EQ(check_file("", SESSION ":1700000000", "1700000000", token), -EACCES);
+	/* A URL of a local client is good where those of others are not, so they differ. */
+	struct sign_claim claim = { SESSION, "a", "1700000000", token };
+	sign_make_file(SECRET, SIGN_LOCAL, SESSION, "a", EXP, token);
+	CHECK_EQ(sign_check_file(SECRET, SIGN_LOCAL, &claim, EXP - 1), 0);
+	CHECK_EQ(sign_check_file(SECRET, SIGN_REMOTE, &claim, EXP - 1), -EACCES);
+	sign_make_file(SECRET, SIGN_REMOTE, SESSION, "a", EXP, token);
+	CHECK_EQ(sign_check_file(SECRET, SIGN_LOCAL, &claim, EXP - 1), -EACCES);
 	/* What stands before and behind a line break can not be exchanged. */
-	sign_make_file(SECRET, "a", "1700000000\nb", EXP, token);
+	sign_make_file(SECRET, SIGN_REMOTE, "a", "1700000000\nb", EXP, token);
 	CHECK_EQ(check_file("a\n1700000000", "b", "1700000000", token), -EACCES);
 	CHECK_EQ(sign_check(SECRET, "a", "1700000000", token, 1), -EACCES);
 }

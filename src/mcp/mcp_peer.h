@@ -77,6 +77,7 @@ struct mcp_peer {
 	struct identity who;
 	char base[MCP_PEER_BASE_MAX]; /* how this client reaches us: "http://127.0.0.1:8080"; or ""
 				       */
+	bool is_local; /* it came by the server's local socket, see core/file_url.h */
 	enum mcp_peer_stage stage;
 	const struct mcp_revision *revision; /* NULL: it was not met yet */
 	json_t *capabilities;                /* of the client; NULL: none yet */

@@ -158,9 +158,10 @@ char *tool_download_url(const struct call *c, const struct session *session, con
 		.settings = settings,
 		.secret = p->host->secret,
 		.base = p->base[0] ? p->base : NULL,
+		.is_local = p->is_local,
 	};
 	/* A name says nothing without its user, whom a signed URL does not know. */
-	const char *id = settings->files_signed_urls ? session->row.id : session_shown_id(session);
+	const char *id = file_url_is_signed(&maker) ? session->row.id : session_shown_id(session);
 
 	return file_url_make(&maker, id, path, clock_realtime_ns() / 1000000000u);
 }

@@ -13,7 +13,11 @@ EXAMPLES = pathlib.Path(__file__).resolve().parent.parent.parent / "examples"
 
 
 @pytest.mark.heavy
-def test_csv_to_pdf(host):  # pylint: disable=redefined-outer-name
+@pytest.mark.parametrize("has_server", [False, True])
+def test_csv_to_pdf(host, make_server, has_server):  # pylint: disable=redefined-outer-name
+    """On a machine where nothing runs, and beside `belljar serve` on the same state directory."""
+    if has_server:
+        assert make_server().root == host.root
     script = host.belljar.file("csv_to_pdf.py", (EXAMPLES / "csv_to_pdf/csv_to_pdf.py").read_text())
     host.belljar.file("sales.csv", (EXAMPLES / "csv_to_pdf/sales.csv").read_text())
     done = host.belljar.command(

@@ -175,6 +175,29 @@ def test_the_server_on_the_root_is_used(host, make_server):  # pylint: disable=r
     host.end(it)
 
 
+@pytest.mark.parametrize("has_server", [False, True])
+def test_a_download_url_needs_no_key(host, make_server, has_server):  # pylint: disable=redefined-outer-name
+    server = make_server() if has_server else None
+    answers = host.talk(OPEN, READY, python(3, "open('a.txt', 'w').write('made')"))
+    [made] = answers[3]["result"]["structuredContent"]["artifacts"]
+    url = httpx.URL(made["download_url"])
+    assert httpx.get(url, trust_env=False).text == "made"
+    without = url.copy_with(query=None)
+    assert httpx.get(without, trust_env=False).status_code == 401
+    for name, value in (("token", "0" * 64), ("exp", "99999999999")):
+        wrong = url.copy_set_param(name, value)
+        assert httpx.get(wrong, trust_env=False).status_code in (401, 403)
+    if server:
+        # over HTTP the settings decide, and a client with a key gets a URL for its key
+        message = python(4, "open('b.txt', 'w').write('b')")
+        answer = server.client().post(f"{server.url}/mcp", json=message, headers={
+            "Accept": "application/json, text/event-stream", "Mcp-Method": "tools/call",
+            "Mcp-Name": "run_python", "MCP-Protocol-Version": "2026-07-28"})
+        made = answer.json()["result"]["structuredContent"]["artifacts"]
+        assert {m["filename"] for m in made} == {"a.txt", "b.txt"}
+        assert not any("token=" in m["download_url"] for m in made)
+
+
 def test_signals_end_it_cleanly(host):
     for number in (signal.SIGTERM, signal.SIGINT):
         it = host.start()
