@@ -17,7 +17,6 @@
 #include "base/str.h"
 #include "core/artifact.h"
 #include "core/artifact_private.h"
-#include "core/audit.h"
 #include "core/collector.h"
 #include "core/feeder.h"
 #include "core/lister.h"
@@ -401,7 +400,6 @@ static void count_end(struct run *run)
 	struct metrics *m = run->service->metrics;
 	const struct run_row *row = &run->row;
 	const char *const labels[] = { row->runtime, row->phase, row->reason_code };
-	char event[64];
 
 	metrics_add(m, METRIC_RUNS_COMPLETED, labels, 1);
 	if (run->result.usage.wall_us != USAGE_UNKNOWN)
@@ -412,8 +410,7 @@ static void count_end(struct run *run)
 		(double)row->artifact_bytes);
 	if (run->stream && stream_was_truncated(run->stream))
 		metrics_add(m, METRIC_LOG_TRUNCATIONS, METRICS_LABELS("ws", "log_cap"), 1);
-	(void)snprintf(event, sizeof(event), "sandbox.run.%s", row->phase);
-	audit_run(run->service->audit, event, row, run->usage, NULL);
+	run_report_end(run);
 }
 
 void run_tell_waiters(struct run *run)

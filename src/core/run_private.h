@@ -78,6 +78,9 @@ int run_check_spec(struct run *run, struct problem *problem);
 /* What the runtime tells of one that it executes. */
 extern const struct job_events run_job_events;
 
+/* run_report.c: the log and the audit hear how it ended. */
+void run_report_end(const struct run *run);
+
 /* run_end.c */
 void run_tell_waiters(struct run *run);
 /* The store has its end, or can not take it. */

@@ -400,6 +400,45 @@ def test_little_of_a_processor_is_as_much_as_can_be_granted(server):
     assert server.session(cpu_limit=0.001)["cpu_limit"] == 0.01
 
 
+def lines_of(text, run_id):
+    found = [json.loads(line) for line in text.splitlines() if run_id in line]
+    return [line for line in found if line.get("run_id") == run_id]
+
+
+def test_the_log_says_how_each_run_ended(server):
+    secret = "s3cret-word"
+    runs = [server.run("sh", "-c", f"exit {code} # {secret}", env={"K": secret})
+            for code in (0, 3)]
+    runs.append(server.run("sleep", "9", timeout_sec=1))
+    runs.append(server.run("no-such-program"))
+    server.stop()
+    assert secret not in server.log() and "no-such-program" not in server.log()
+    for run in runs:
+        ends = [x for x in lines_of(server.log(), run["id"]) if x["msg"] == "run ended"]
+        assert len(ends) == 1
+        assert ends[0]["phase"] == run["phase"]
+        assert ends[0]["reason_code"] == run["reason_code"]
+        assert ends[0].get("exit_code") == run["exit_code"]
+        assert ends[0]["policy_hash"] == run["policy_hash"] and ends[0]["user_id"]
+    timed = [x for x in lines_of(server.log(), runs[2]["id"]) if x["msg"] == "run ended"][0]
+    assert 900 <= timed["duration_ms"] < 9000
+
+
+def test_the_audit_says_why_a_run_was_killed_or_failed(server):
+    killed = server.start_run("sleep", "60").json()["id"]
+    assert server.post(f"/runs/{killed}/cancel").json()["cancelled"]
+    failed = server.run("false")["id"]
+    missing = server.run("true", base_image="no-such-image")["id"]
+    server.stop()
+    log = (server.root / "data/audit/audit.jsonl").read_text(encoding="utf-8")
+    end = lines_of(log, killed)[-1]
+    assert (end["event"], end["message"]) == ("sandbox.run.killed", "canceled_by_user")
+    end = lines_of(log, failed)[-1]
+    assert (end["event"], end["error_class"]) == ("sandbox.run.failed", "execution")
+    assert "message" not in end
+    assert lines_of(log, missing)[-1]["error_class"] == "runtime"
+
+
 def test_the_audit_has_nothing_of_what_is_executed(server):
     run = server.run("nosuchprogram")
     assert "nosuchprogram" in run["message"]
