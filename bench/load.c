@@ -6,8 +6,9 @@
  *	load rate CLIENTS MS WORK           by so many at a time: how often per second
  *	load burst CLIENTS WORK             once by each, all at the same moment: [time, ...]
  *
- * WORK is {"spawn": [program, argument, ...]} or {"port": 8080, "send": "POST /..."}; what is
- * done must end with status 0, or be answered with 200. */
+ * WORK is {"spawn": [program, argument, ...]}, which must end with status 0, or
+ * {"port": 8080, "send": "POST /...", "expect": "text"}, which must be answered with 200 and, where
+ * "expect" is given, with that text: a server may answer a failed run with 200. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -34,6 +35,7 @@
 struct client {
 	char *const *argv; /* NULL: by HTTP */
 	const char *request;
+	const char *expect; /* in the answer; NULL: anything */
 	int fd;
 	uint64_t until_ns; /* of a rate */
 	uint64_t n_done;
@@ -106,6 +108,8 @@ static void ask(struct client *c)
 		buf[used] = '\0';
 		want = answer_size(buf);
 	}
+	if (c->expect && !strstr(buf, c->expect))
+		die("not the answer that was expected", buf);
 }
 
 static void once(struct client *c)
@@ -152,6 +156,7 @@ static void client_init(struct client *c, const char *work)
 	c->request = json_string_value(json_object_get(json, "send"));
 	if (!c->request)
 		die(work, "is no work");
+	c->expect = json_string_value(json_object_get(json, "expect"));
 	c->fd = connect_to((uint16_t)json_integer_value(json_object_get(json, "port")));
 }
 
