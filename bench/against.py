@@ -5,19 +5,19 @@ import statistics
 
 # Worse than so many times the other build is said to be worse.
 WORSE = 1.05
+PEERS = ("bare.", "bwrap.", "gojudge", "start.bwrap", "start.bare", "start.runc", "start.unshare")
+COUNTS = ("rows", "rounds", "quiet_p50")
 
 
 def figures(m):
     """{name: value} of what depends on the build; peers and counts are left out."""
     found = {}
     for name, row in m.items():
-        if name.startswith(("bare.", "bwrap.", "gojudge", "start.bwrap", "start.bare",
-                            "start.runc", "start.unshare")):
+        if name.startswith(PEERS):
             continue
         for key, value in row.items():
-            if "growth" in name or key == "rows" or str(key).startswith(("bare", "bwrap")):
-                continue
-            found[f"{name} {key}"] = value
+            if key not in COUNTS and not str(key).startswith(("bare", "bwrap")):
+                found[f"{name} {key}"] = value
     return found
 
 
@@ -45,12 +45,17 @@ def compare(ours, other):
     return rows
 
 
-def measure(programs, turns, measure_one):
-    """measure_one(program, label) for both, again and again, each first as often as the other."""
-    seen = [[], []]
+def measure(programs, turns, scratch, parts):
+    """[[{figure: value}, ...] of each program]: each part for both, one right after the other, as
+    a machine is not as fast a minute later. Each program is first as often as the other."""
+    seen = [[{} for _ in range(turns)] for _ in programs]
     for turn in range(turns):
-        for i in ((0, 1) if turn % 2 == 0 else (1, 0)):
-            seen[i].append(measure_one(programs[i], f"{turn}-{i}"))
+        places = [scratch / f"{turn}-{i}" for i in range(len(programs))]
+        for place in places:
+            place.mkdir(mode=0o755)
+        for n, part in enumerate(parts):
+            for i in ((0, 1) if (turn + n) % 2 == 0 else (1, 0)):
+                seen[i][turn].update(part(programs[i], places[i]))
     return seen
 
 

@@ -93,7 +93,8 @@ def isolation(said, cgroup_type, ours):
     """One sentence of what the guest `said` by PROBE; `ours` are the namespaces of this host."""
     lines = [line.split() for line in said.splitlines()]
     flags = {row[0].rstrip(":"): row[1] for row in lines if row[0] != "ns"}
-    spaces = [row[1] for row in lines if row[0] == "ns" and ours.get(row[1]) not in (None, row[2])]
+    spaces = [row[1] for row in lines if row[0] == "ns" and "_for_" not in row[1]
+              and ours.get(row[1]) not in (None, row[2])]
     caps = "none" if int(flags["CapEff"], 16) == 0 else flags["CapEff"]
     return "; ".join([
         f"namespaces {' '.join(spaces) or 'none'}",
