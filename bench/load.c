@@ -39,7 +39,8 @@ struct client {
 	int fd;
 	uint64_t until_ns; /* of a rate */
 	uint64_t n_done;
-	double ms;                  /* the last */
+	uint64_t begin_ns;          /* of the last */
+	uint64_t end_ns;            /* of the last */
 	pthread_barrier_t *barrier; /* of a burst */
 };
 
@@ -114,13 +115,17 @@ static void ask(struct client *c)
 
 static void once(struct client *c)
 {
-	uint64_t begin = clock_monotonic_ns();
-
+	c->begin_ns = clock_monotonic_ns();
 	if (c->argv)
 		spawn(c->argv);
 	else
 		ask(c);
-	c->ms = (double)(clock_monotonic_ns() - begin) / 1e6;
+	c->end_ns = clock_monotonic_ns();
+}
+
+static json_t *ms_since(const struct client *c, uint64_t begin_ns)
+{
+	return json_real((double)(c->end_ns - begin_ns) / 1e6);
 }
 
 /* --- clients --- */
@@ -199,8 +204,8 @@ static json_t *turns(char **args, int n)
 		for (int i = 2; i < n; i++) {
 			(void)nanosleep(&pause, NULL);
 			once(&clients[i]);
-			(void)json_array_append_new(
-				json_array_get(result, (size_t)i - 2), json_real(clients[i].ms));
+			(void)json_array_append_new(json_array_get(result, (size_t)i - 2),
+				ms_since(&clients[i], clients[i].begin_ns));
 		}
 	}
 	return result;
@@ -240,6 +245,17 @@ static void *wait_and_go(void *ctx)
 	return NULL;
 }
 
+/* The moment of a burst: a client that has to wait for a processor began with the others. */
+static uint64_t first_begin(const struct client *clients, size_t n)
+{
+	uint64_t first = clients[0].begin_ns;
+
+	for (size_t i = 1; i < n; i++)
+		if (clients[i].begin_ns < first)
+			first = clients[i].begin_ns;
+	return first;
+}
+
 static json_t *burst(char **args, int n)
 {
 	size_t n_clients = number(args[0]);
@@ -252,8 +268,10 @@ static json_t *burst(char **args, int n)
 	for (size_t i = 0; i < n_clients; i++)
 		clients[i].barrier = &barrier;
 	run_threads(clients, n_clients, wait_and_go);
+	uint64_t begin = first_begin(clients, n_clients);
+
 	for (size_t i = 0; i < n_clients; i++)
-		(void)json_array_append_new(result, json_real(clients[i].ms));
+		(void)json_array_append_new(result, ms_since(&clients[i], begin));
 	return result;
 }
 
