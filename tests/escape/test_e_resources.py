@@ -87,6 +87,26 @@ def test_bomb_does_not_disturb_another_run(box, bomb):
     assert not processes_with(bomb[0])
 
 
+# --- what the kernel closes later ---------------------------------------------------
+
+
+def shared_megabytes():
+    """Memory of tmpfs and memfds in the whole machine."""
+    with open("/proc/meminfo", encoding="ascii") as f:
+        return next(int(line.split()[1]) for line in f if line.startswith("Shmem:")) // 1024
+
+
+@pytest.mark.alone
+def test_files_left_to_the_kernel_do_not_keep_memory(box):
+    """The kernel closes the files of AF_UNIX cycles one after another in a thread of its
+    own. A socket that lingers there would keep the memory of every later run."""
+    before = shared_megabytes()
+    assert box.run("linger.py", "plug", "20").out == "Protocol not available\n"
+    for _ in range(10):
+        assert box.run("linger.py", "fill", "40")["exit_code"] == 0
+    assert wait_until(lambda: shared_megabytes() < before + 100, 5)
+
+
 # --- memory ------------------------------------------------------------------------
 
 

@@ -55,7 +55,7 @@ NUMBERS = {
     "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "ptrace": (101, 117),
     "quotactl": (179, 60), "reboot": (169, 142), "request_key": (249, 218),
     "sched_setattr": (314, 274), "setdomainname": (171, 162), "sethostname": (170, 161),
-    "setns": (308, 268), "settimeofday": (164, 170), "setuid": (105, 146),
+    "setns": (308, 268), "setsockopt": (54, 208), "settimeofday": (164, 170), "setuid": (105, 146),
     "socket": (41, 198), "socketpair": (53, 199), "splice": (275, 76), "swapoff": (168, 225),
     "swapon": (167, 224), "syslog": (103, 116), "tee": (276, 77), "tkill": (200, 130),
     "umount2": (166, 39), "unshare": (272, 97), "userfaultfd": (323, 282),

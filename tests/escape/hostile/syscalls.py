@@ -99,6 +99,12 @@ def open_pair(family):
     syscall("socketpair", family, socket.SOCK_STREAM, 0, ctypes.create_string_buffer(8))
 
 
+def set_option(level, option):
+    with socket.socket() as s:
+        value = ctypes.create_string_buffer(struct.pack("ii", 1, 1))
+        syscall("setsockopt", s.fileno(), level, option, value, 8)
+
+
 def ioctl(request):
     syscall("ioctl", -1, request, 0)
 
@@ -186,6 +192,11 @@ ATTACKS = {
                                  fails="EPROTONOSUPPORT",
                                  control=[socket.AF_NETLINK, socket.SOCK_RAW, 0])
        for name, number in NETLINKS.items()},
+    **{f"linger{name}": attack(set_option, socket.SOL_SOCKET | level, socket.SO_LINGER | option,
+                               fails="ENOPROTOOPT",
+                               control=[socket.SOL_SOCKET, socket.SO_REUSEADDR], outside=True)
+       for name, level, option in (("", 0, 0), ("_upper_bits_of_level", UPPER, 0),
+                                   ("_upper_bits_of_option", 0, UPPER))},
     "socket_alg_with_upper_bits": attack(open_socket, 38 | UPPER, socket.SOCK_SEQPACKET,
                                          fails="EAFNOSUPPORT",
                                          control=[socket.AF_INET, socket.SOCK_STREAM]),
