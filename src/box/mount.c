@@ -29,6 +29,7 @@ static const char *const masked_files[] = {
 	"/proc/timer_list",
 	"/proc/sysrq-trigger",
 	"/proc/sched_debug",
+	"/proc/sys/kernel/random/boot_id",
 };
 
 static const char *const masked_dirs[] = { "/proc/acpi", "/proc/scsi", "/proc/asound" };

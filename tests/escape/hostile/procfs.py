@@ -167,7 +167,7 @@ KNOBS = {
 }
 MASKED = ("kcore", "keys", "key-users", "kallsyms", "kmsg", "timer_list", "sched_debug",
           "scsi/scsi", "acpi/wakeup", "asound/cards", "kpagecount", "kpageflags", "vmallocinfo",
-          "slabinfo", "latency_stats")
+          "slabinfo", "latency_stats", "sys/kernel/random/boot_id")
 # What init has and we may not see. It shares our user, so only its being undumpable helps.
 OF_INIT = ("environ", "maps", "auxv", "stack", "syscall", "pagemap", "mem", "io", "smaps",
            "personality", "numa_maps")
