@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -329,6 +330,26 @@ static void take_rest(struct channel *ch)
 			break;
 		left -= n > 0 ? (int)n : 0;
 	}
+}
+
+static bool is_pipe(int fd)
+{
+	struct stat st;
+
+	return fd >= 0 && fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode);
+}
+
+void stream_finish_pipes(struct stream *s)
+{
+	for (size_t i = 0; i < 2; i++) {
+		struct channel *ch = &s->channels[i];
+
+		if (!is_pipe(ch->fd))
+			continue;
+		take_rest(ch);
+		end_channel(ch);
+	}
+	stream_settle_later(s);
 }
 
 void stream_finish(struct stream *s)

@@ -287,6 +287,24 @@ TEST(finishing_takes_what_is_there_and_does_not_wait)
 	CHECK_STR(view.output[1].data, "a\xe2");
 }
 
+TEST(pipes_that_somebody_else_holds_are_not_waited_for)
+{
+	SAMPLE(m);
+	SAMPLE_VIEW(view);
+
+	sample_start(&m);
+	AUTO_FD kept = dup(m.guest[0]);
+	sample_write(&m, 0, "before", 6);
+	stream_finish_pipes(m.stream);
+	CHECK(stream_is_drained(m.stream));
+	CHECK_EQ(m.n_drained, 0);
+	sample_idle(&m, 1);
+	CHECK_EQ(m.n_drained, 1);
+	CHECK(kept >= 0);
+	sample_replay(&m, &view);
+	CHECK_STR(view.output[0].data, "before");
+}
+
 /* One word, once or very often, into one of the pipes. */
 static void write_something(struct sample *m, struct sample_bytes *sent, uint64_t *dice)
 {
@@ -332,4 +350,5 @@ TESTS(UNIT(a_character_in_two_writes_is_one), UNIT(half_a_character_waits_for_it
 	UNIT(a_guest_over_the_cap_is_not_held_up), UNIT(a_restart_over_the_cap_goes_on_dropping),
 	UNIT(a_guest_that_dribbles_makes_few_frames),
 	UNIT(finishing_takes_what_is_there_and_does_not_wait),
+	UNIT(pipes_that_somebody_else_holds_are_not_waited_for),
 	UNIT(any_bytes_in_any_pieces_come_out_whole))

@@ -28,8 +28,10 @@
 #include "core/session.h"
 #include "core/stream.h"
 
-/* Every process of the guest is dead when we hear of its end, and so its pipes end at once.
- * Should one not, it is not waited for. */
+/* Every process of the guest is dead when its end is known. So its output, its files and their
+ * list come to their end at once. A pipe of output that does not is held by another run: what is
+ * in it is taken after PIPES_MS. The rest is given up LINGER_MS later. */
+#define PIPES_MS  20
 #define LINGER_MS 3000
 
 /* The reason of one that is ended by its max_output_bytes. */
@@ -61,6 +63,15 @@ static void on_linger(uv_timer_t *timer)
 	lister_free(TAKE(run->lister));
 	run->is_captured = run->is_listed = true;
 	run_check_over(run);
+}
+
+static void on_pipes_late(uv_timer_t *timer)
+{
+	struct run *run = timer->data;
+
+	(void)uv_timer_start(timer, on_linger, LINGER_MS, 0);
+	if (run->stream)
+		stream_finish_pipes(run->stream);
 }
 
 static void start_timer(struct run *run, uv_timer_cb on, uint64_t ms)
@@ -137,7 +148,7 @@ void run_end(struct run *run, const struct result *result)
 	if (!run->lister)
 		run->is_listed = true;
 	if (!run->is_drained || !run->is_captured || !run->is_listed)
-		start_timer(run, on_linger, LINGER_MS);
+		start_timer(run, on_pipes_late, PIPES_MS);
 	service_dispatch(run->service);
 	run_check_over(run);
 }

@@ -101,6 +101,11 @@ int stream_attach(struct stream *s, int stdout_fd, int stderr_fd, struct err *er
 /* Another log_cap, before anything is attached: what a predecessor wrote stays. */
 void stream_set_cap(struct stream *s, uint64_t log_cap);
 
+/* Every process of the run is dead: take what is in its pipes now, and do not wait for their end.
+ * The guest may have given its end of a pipe to another run of its session. A terminal is read
+ * to its end, because the kernel hands over the last bytes of a terminal later. */
+void stream_finish_pipes(struct stream *s);
+
 /* The run is over, but an orphan of ours may hold the pipe: take what is there now and
  * call it drained. `drained` is called, unless it was. */
 void stream_finish(struct stream *s);

@@ -11,6 +11,7 @@ import zipfile
 
 import pytest
 
+from jar import SLOWER
 from server import make_server, server, users  # noqa: F401 (fixtures)
 
 
@@ -103,6 +104,41 @@ def test_a_run_inherits_from_its_session(server):
     assert (limits["timeout_sec"], limits["memory_mb"]) == (7, 256)
     other = server.run("sh", "-c", "printf %s $WHO", session_id=session["id"], env={"X": "y"})
     assert other["stdout"] == ""
+
+
+KEEPER_OF_PIPES = """
+import os, socket, time
+server = socket.socket(socket.AF_UNIX)
+server.bind("/workspace/here.tmp")
+server.listen()
+os.rename("/workspace/here.tmp", "/workspace/here")
+peer, _ = server.accept()
+_, rights, _, _ = peer.recvmsg(1, socket.CMSG_SPACE(8))
+peer.send(b"x")
+time.sleep(20)
+"""
+GIVER_OF_PIPES = """
+import array, os, socket, time
+while not os.path.exists("/workspace/here"):
+    time.sleep(0.01)
+print("given", flush=True)
+peer = socket.socket(socket.AF_UNIX)
+peer.connect("/workspace/here")
+peer.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [1, 2]))])
+peer.recv(1)
+"""
+
+
+def test_an_end_does_not_wait_for_a_pipe_that_another_run_holds(server):
+    session = server.session()["id"]
+    other = server.start_run("python3", "-c", KEEPER_OF_PIPES, session_id=session).json()
+    server.wait_for(other["id"], "running")
+    began = time.monotonic()
+    run = server.run("python3", "-c", GIVER_OF_PIPES, session_id=session)
+    assert run["stdout"] == "given\n" and run["exit_code"] == 0
+    assert time.monotonic() - began < 2.5 * SLOWER, run
+    assert server.status(other["id"])["phase"] == "running"
+    assert server.post(f"/runs/{other['id']}/cancel").status_code == 200
 
 
 def test_a_session_without_an_image_runs_nothing(server):
