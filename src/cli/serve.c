@@ -32,6 +32,7 @@
 #include "client/connection.h"
 #include "core/auth.h"
 #include "core/beacon.h"
+#include "core/repository.h"
 #include "core/run_as.h"
 #include "core/service.h"
 #include "core/session.h"
@@ -39,7 +40,7 @@
 
 /* Of libuv's pool: twice as many as may be cloning repositories, which is the only work that
  * somebody outside can make last. */
-#define POOL_THREADS SESSION_FETCHES_MAX * 2
+#define POOL_THREADS REPOSITORY_FETCHES_MAX * 2
 #define MAPPED_BYTES (256 << 10) /* a piece of memory that is large */
 
 /* Of a file with a certificate and its chain, or a key. */

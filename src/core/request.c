@@ -83,7 +83,7 @@ static const struct field fields[] = {
 		"[]", check_globs },
 	{ "files", FIELD_OTHER, RUN, AT(files), 0, REQUEST_FILES_MAX, NULL, "[]", check_files,
 		clean_files },
-	{ "git", FIELD_OTHER, SESSION, AT(git), 0, 0, NULL, NULL, check_git, clean_git },
+	{ "git", FIELD_OTHER, BOTH, AT(git), 0, 0, NULL, NULL, check_git, clean_git },
 	{ "resources", FIELD_OTHER, RUN, SIZE_MAX, 0, 0, NULL, "{}", check_resources,
 		clean_resources },
 	{ "cpu_limit", FIELD_MILLI, SESSION, AT(cpu_milli), 0, 1u << 20, NULL, NULL, NULL },
@@ -515,6 +515,9 @@ static int check_run(const struct request *r, struct problem *problem)
 	if (!r->session_id == !r->base_image)
 		return problem_field(
 			problem, "body", "Provide exactly one of session_id or base_image");
+	if (r->git && r->session_id)
+		return problem_field(problem, "git",
+			"is for a run with base_image; a session is made with its own git");
 	if (r->input && r->interactive)
 		return problem_field(problem, "stdin", "an interactive run is given none");
 	return 0;

@@ -15,6 +15,7 @@
 #include "core/metrics.h"
 #include "core/problem.h"
 #include "core/quota.h"
+#include "core/repository.h"
 #include "core/run_private.h"
 #include "core/service.h"
 #include "core/session.h"
@@ -22,6 +23,8 @@
 static void refuse(struct creation *c, struct problem *problem)
 {
 	claim_end(TAKE(c->claim), -ECANCELED);
+	if (c->run && c->run->request.git && c->run->row.id)
+		repository_remove(c->service, c->run->row.id);
 	run_free(c->run);
 	c->done(c->ctx, NULL, problem);
 	problem_fini(problem);
@@ -236,6 +239,40 @@ static void on_quota(void *ctx, struct problem *problem)
 	accept_run(c);
 }
 
+/* The repository is there. Its password is not kept any longer. */
+static void on_repository(void *ctx, struct problem *problem)
+{
+	struct creation *c = ctx;
+	struct request *r = &c->run->request;
+
+	if (!problem->status && c->service->is_draining)
+		(void)problem_set(problem, "shutting_down", "the server is about to end");
+	if (problem->status) {
+		refuse(c, problem);
+		return;
+	}
+	(void)json_object_set_new(r->body, "git", repository_shown(r->git));
+	r->git = json_object_get(r->body, "git");
+	quota_check(c->run, on_quota, c);
+}
+
+static void begin_checks(struct creation *c)
+{
+	struct problem problem = { 0 };
+	struct repository_order order = {
+		.user_id = c->run->row.user_id,
+		.name = c->run->row.id,
+		.git = c->run->request.git,
+	};
+
+	if (!order.git)
+		quota_check(c->run, on_quota, c);
+	else if (repository_check_runs(c->service, order.user_id, &problem) < 0)
+		refuse(c, &problem);
+	else
+		repository_fetch(c->service, &order, on_repository, c);
+}
+
 static void on_prior(void *ctx, const struct run_row *row, struct problem *problem)
 {
 	struct creation *c = ctx;
@@ -262,7 +299,7 @@ static void on_claim(void *ctx, const struct claim_answer *a)
 	if (a->outcome == CLAIM_NEW) {
 		c->claim = a->claim;
 		run_set_text(&c->run->row.id, a->object_id);
-		quota_check(c->run, on_quota, c);
+		begin_checks(c);
 	} else if (a->outcome == CLAIM_REPLAY) {
 		run_free(TAKE(c->run));
 		run_get(c->service, a->object_id, NULL, on_prior, c);

@@ -22,6 +22,7 @@
 #include "core/lister.h"
 #include "core/metrics.h"
 #include "core/quota.h"
+#include "core/repository.h"
 #include "core/run_dir.h"
 #include "core/run_private.h"
 #include "core/service.h"
@@ -443,6 +444,8 @@ static void release(struct run *run)
 		run_dir_drop(s, run->row.id);
 	else if (run->is_fresh && run->is_stored)
 		give_back_files(run);
+	if (run->request.git)
+		repository_remove(s, run->row.id);
 	run_free(run);
 	service_dispatch(s);
 }

@@ -73,7 +73,9 @@ int run_read_request(
 /* The same with all that follows of it: its policy and files. */
 int run_parse_stored(struct run *run, char **ret_keeper);
 
-/* run_start.c: is what it asks for something that a box can be told? */
+/* run_start.c: does it begin with files of its own, of its request or of a repository? */
+bool run_takes_files(const struct run *run);
+/* Is what it asks for something that a box can be told? */
 int run_check_spec(struct run *run, struct problem *problem);
 /* What the runtime tells of one that it executes. */
 extern const struct job_events run_job_events;

@@ -21,6 +21,7 @@
 #include "core/lister.h"
 #include "core/metrics.h"
 #include "core/problem.h"
+#include "core/repository.h"
 #include "core/run_private.h"
 #include "core/service.h"
 #include "core/session.h"
@@ -83,6 +84,11 @@ static char **env_of(const json_t *env)
 	return texts;
 }
 
+bool run_takes_files(const struct run *run)
+{
+	return run->n_files > 0 || run->request.git;
+}
+
 static void fill_spec(const struct run *run, struct spec *spec)
 {
 	const struct settings *c = run->service->settings;
@@ -99,7 +105,7 @@ static void fill_spec(const struct run *run, struct spec *spec)
 	spec->limits = run->policy.limits;
 	spec->limits.capture_bytes = c->max_artifact_run_mb << 20;
 	spec->require = run->policy.require;
-	spec->takes_files = run->n_files > 0;
+	spec->takes_files = run_takes_files(run);
 	spec->lingers = true;
 	spec->lists = run->lists;
 	spec->talks = run->kernel != NULL;
@@ -145,8 +151,10 @@ static int feed_files(void *ctx, int fd, struct err *err)
 		.max_bytes = UINT64_MAX,
 		.max_files = REQUEST_FILES_MAX,
 	};
-	int r = upload_pack_inline(run->files, run->n_files, &limits, &w, &result, err);
+	int r = run->request.git ? repository_send(run->service, run->row.id, &w, err) : 0;
 
+	if (r == 0)
+		r = upload_pack_inline(run->files, run->n_files, &limits, &w, &result, err);
 	return r < 0 ? r : pack_write_end(&w, err);
 }
 
@@ -163,7 +171,7 @@ static void on_fed(void *ctx, int r, const struct err *err)
 
 static bool has_few_bytes(const struct run *run)
 {
-	size_t size = 0;
+	size_t size = run->request.git ? FEED_AT_ONCE + 1 : 0;
 
 	for (size_t i = 0; i < run->n_files; i++)
 		size += run->files[i].size + PACK_HEAD_SIZE + strlen(run->files[i].path);
@@ -338,7 +346,7 @@ static void wait_again(struct run *run)
  * did not begin, and still can. */
 static bool lacked_files(const struct run *run, const struct result *result)
 {
-	return !run->is_fed && run->n_files > 0 && result->started_ns == 0 &&
+	return !run->is_fed && run_takes_files(run) && result->started_ns == 0 &&
 	       result->reason == REASON_PROVISION_FAILED;
 }
 

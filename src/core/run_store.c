@@ -113,7 +113,7 @@ static bool may_hold(const struct creation *c)
 
 	bool is_alone = !run->service->journal && run->service->queue.n_active <= 1;
 
-	return c->waits && !c->claim && !run->session && run->n_files == 0 &&
+	return c->waits && !c->claim && !run->session && !run_takes_files(run) &&
 	       json_array_size(run->request.capture_patterns) == 0 &&
 	       (run->waiting.user || (run->job && !is_alone));
 }

@@ -34,6 +34,7 @@
 #include "core/metrics.h"
 #include "core/problem.h"
 #include "core/replay.h"
+#include "core/repository.h"
 #include "core/run.h"
 #include "core/run_dir.h"
 #include "core/session.h"
@@ -269,6 +270,7 @@ static void on_runs(void *ctx, int r, const void *rows, size_t n, uint64_t total
 	for (size_t i = 0; i < n; i++)
 		run_recover(s, &all[i]);
 	run_dir_clear(s);
+	repository_clear(s);
 	/* Only now: what it holds is compared with what the store said. */
 	open_runtime(s);
 }

@@ -5,6 +5,7 @@
  * Below the data directory:
  *	meta/sandbox_store.db            the store
  *	meta/fresh/<run>/                of runs that are not over, see run_dir.h
+ *	meta/git/<run>                   repositories of runs that are not over, see repository.h
  *	audit/                           the audit log
  *	tmp/                             bodies of requests on their way
  *	<user>/runs/<run>/               stdout stderr events index capture artifacts/
@@ -26,6 +27,7 @@ struct err;
 struct metrics;
 struct naming;
 struct problem;
+struct repository;
 struct run;
 struct session;
 struct store;
@@ -54,10 +56,11 @@ struct service {
 	size_t n_runs;
 	struct session *sessions;
 	size_t n_sessions;
-	struct session_past *past; /* of sessions that expired lately; NULL: none did */
-	struct naming *namings;    /* sessions that are being made for their names */
-	struct claim *claims;      /* idempotency keys that are being looked at */
-	uv_timer_t tick;           /* once a second: time limits of the queue and of sessions */
+	struct session_past *past;       /* of sessions that expired lately; NULL: none did */
+	struct naming *namings;          /* sessions that are being made for their names */
+	struct repository *repositories; /* that are being cloned */
+	struct claim *claims;            /* idempotency keys that are being looked at */
+	uv_timer_t tick; /* once a second: time limits of the queue and of sessions */
 	uint64_t next_sweep_ns;
 	struct turn *turns;        /* the one under way, and those that wait for it */
 	char *root;                /* where the keeper listens */

@@ -14,11 +14,6 @@
 #include "ipc/spec.h"
 #include "store/record.h"
 
-/* Repositories that are cloned at the same time: each has a thread, for as long as its host
- * likes to take within the timeout. More are told to come back. */
-#define SESSION_FETCHES_MAX      12u
-#define SESSION_FETCHES_PER_USER 6u
-
 struct errand;
 struct identity;
 struct kernel;
@@ -45,7 +40,6 @@ struct session {
 	bool is_lost;     /* the keeper that had its files is gone */
 	bool is_ending;   /* being deleted */
 	bool is_gone;     /* not in the list any more; freed when n_work is 0 */
-	bool is_fetching; /* a repository is being cloned for it */
 	enum session_mark mark;
 	size_t n_restores;     /* under way */
 	size_t n_mends;        /* the same, of boxes that make good what is marked */

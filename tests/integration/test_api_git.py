@@ -1,4 +1,4 @@
-"""Sessions that begin with a repository: cloned on the server, perhaps patched."""
+"""Sessions and runs that begin with a repository: cloned on the server, perhaps patched."""
 import os
 import shutil
 import socket
@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from jar import eventually
 from server import make_server, server  # noqa: F401 (fixtures)
 
 pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
@@ -204,3 +205,84 @@ def test_credentials_of_a_url_are_told_to_nobody(make_server, url):
     assert SECRET not in answer.text + str(answer.headers)
     server.stop()
     assert server.log() and SECRET.encode() not in told(server)
+
+
+# --- a run without a session ---
+
+def run_of(server, url, *command, files=(), wait=60, **fields):
+    body = {"spec_version": "1.0", "base_image": "host", "command": list(command),
+            "files": list(files), "git": {"url": url, **fields}}
+    return server.post("/runs", json=body, params={"wait": wait})
+
+
+def kept(server):
+    return list((server.root / "data/meta/git").glob("*"))
+
+
+def test_a_run_begins_with_a_repository(local, repository):
+    run = run_of(local, repository.url, "sh", "-c", "grep -r '' . | sort").json()
+    assert run["stdout"] == "./a.txt:v2\n./gone.txt:bye\n"
+    run = run_of(local, repository.url, "cat", "a.txt", ref="v1").json()
+    assert run["stdout"] == "v1\n"
+    run = run_of(local, repository.url, "cat", "a.txt", patch=PLAIN_PATCH).json()
+    assert run["stdout"] == "patched\n"
+    assert eventually(lambda: not kept(local))
+
+
+def test_files_of_a_run_are_written_over_its_repository(local, repository):
+    files = [{"path": "a.txt", "content_b64": "bWluZQo="},
+             {"path": "b.txt", "content_b64": "Ygo="}]
+    run = run_of(local, repository.url, "sh", "-c", "cat a.txt b.txt gone.txt", files=files)
+    assert run.json()["stdout"] == "mine\nb\nbye\n"
+
+
+def test_a_repository_that_can_not_be_had_makes_no_run(local, repository):
+    answer = run_of(local, repository.url, "true", ref="nothing")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "git_failed")
+    answer = run_of(local, repository.url, "true", patch=PLAIN_PATCH, ref="v1")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid_git")
+    answer = run_of(local, "ext::sh -c true", "true")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid_git")
+    assert not local.get("/admin/runs").json()["items"]
+    assert eventually(lambda: not kept(local))
+
+
+def test_a_run_in_a_session_takes_no_repository(local, repository):
+    session = local.session()["id"]
+    body = {"session_id": session, "command": ["true"], "git": {"url": repository.url}}
+    answer = local.post("/runs", json=body)
+    assert answer.status_code == 422, answer.text
+    assert "git" in answer.text and "session is made with its own" in answer.text
+
+
+def test_a_run_that_waits_has_its_repository_after_a_restart(make_server, repository):
+    server = make_server(SANDBOX_GIT_ALLOW="file", SANDBOX_MAX_CONCURRENT_RUNS=1,
+                         SANDBOX_STORE_BACKEND="sqlite")
+    first = server.start_run("sleep", "60").json()["id"]
+    url = repository.url.replace("file://", "file:///.")
+    run = run_of(server, url, "cat", "a.txt", wait=0).json()
+    assert run["phase"] == "queued" and len(kept(server)) == 1
+    server.restart()
+    assert server.post(f"/runs/{first}/cancel").json()["cancelled"]
+    done = server.get(f"/runs/{run['id']}", params={"wait": 30}).json()
+    assert eventually(lambda: server.get(f"/runs/{run['id']}").json()["phase"] == "completed"), done
+    assert eventually(lambda: not kept(server))
+
+
+def test_a_user_has_few_runs_with_a_repository(make_server, repository):
+    server = make_server(SANDBOX_GIT_ALLOW="file", SANDBOX_MAX_CONCURRENT_RUNS=1)
+    server.start_run("sleep", "60")
+    for _ in range(16):
+        assert run_of(server, repository.url, "true", wait=0).json()["phase"] == "queued"
+    answer = run_of(server, repository.url, "true", wait=0)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (429, "quota_exceeded")
+    assert answer.json()["error"]["details"]["quota"] == "runs_with_git"
+
+
+@pytest.mark.parametrize("url", ["http://user:{}@127.0.0.1:1/r", "file://user:{}@/r"])
+def test_credentials_of_a_runs_url_are_told_to_nobody(make_server, url):
+    server = make_server(SANDBOX_GIT_ALLOW="http,https,file", SANDBOX_LOG_LEVEL="debug")
+    answer = run_of(server, url.format(SECRET), "true")
+    assert answer.status_code == 422 and SECRET not in answer.text
+    server.stop()
+    assert SECRET.encode() not in told(server)
