@@ -47,6 +47,46 @@ void outcome_add_text(json_t *o, const char *name, const char *data, size_t size
 	set(o, name, "_truncated", json_boolean(is_cut));
 }
 
+/* Bytes at the start that belong to a character whose beginning was left out. */
+static size_t rest_of_character(const char *data, size_t size)
+{
+	size_t n = 0;
+
+	while (n < size && n < 3 && ((unsigned char)data[n] & 0xc0) == 0x80)
+		n++;
+	return n;
+}
+
+void outcome_add_tail(json_t *o, const char *name, const char *data, size_t size)
+{
+	size_t skip = rest_of_character(data, size);
+	size_t tail;
+	bool is_text = utf8_span(data + skip, size - skip, &tail) == size - skip;
+
+	set(o, name, "_tail",
+		is_text ? json_stringn(data + skip, size - skip) : base64_text(data, size));
+	set(o, name, "_tail_encoding", json_string(is_text ? "utf8" : "base64"));
+}
+
+/* The last bytes, of what `n_head` bytes of the beginning do not have. What was printed over the
+ * log cap comes last, as far as it is remembered. */
+static void add_tail(
+	json_t *o, const char *name, struct stream *stream, enum frame_kind kind, size_t n_head)
+{
+	struct stream_part part = { .which = kind, .offset = n_head, .max = OUTCOME_OUTPUT_MAX };
+	uint64_t total = stream_output_bytes(stream, kind);
+	AUTO_FREE char *data = NULL;
+	size_t size = 0;
+
+	if (stream_read_over(stream, kind, OUTCOME_OUTPUT_MAX, &data, &size) == 0) {
+		if (total > part.offset + part.max)
+			part.offset = total - part.max;
+		if (stream_read_part(stream, &part, &data, &size, &total) < 0)
+			return;
+	}
+	outcome_add_tail(o, name, data ? data : "", size);
+}
+
 static void add_output(json_t *o, const char *name, struct stream *stream, enum frame_kind kind)
 {
 	AUTO_FREE char *data = NULL;
@@ -59,6 +99,8 @@ static void add_output(json_t *o, const char *name, struct stream *stream, enum 
 	/* Over the log cap both are dropped, whoever filled it. */
 	bool is_cut = total > size || (stream && stream_was_truncated(stream));
 	outcome_add_text(o, name, data ? data : "", size, is_cut);
+	if (is_cut && stream)
+		add_tail(o, name, stream, kind, size);
 }
 
 /* --- artifacts --- */
@@ -105,23 +147,30 @@ static void reply_with_list(struct exchange *x, json_t *answer, const struct run
 	shelf_list(api_of(x)->service, row->user_id, row->id, on_list, h);
 }
 
-static json_t *make_answer(
-	struct exchange *x, const struct run_row *row, struct stream *stream, bool is_replay)
+static void add_request(
+	struct exchange *x, json_t *o, const struct run_row *row, enum outcome_for what_for)
 {
-	const struct api *api = api_of(x);
-	json_t *o = run_json(api->service, row);
-	AUTO_FREE char *url = links_stream(api, row, 0);
-
+	if (what_for == OUTCOME_LOOKED_AT)
+		return;
+	AUTO_FREE char *url = links_stream(api_of(x), row, 0);
 	(void)json_object_set_new(o, "log_stream_url", json_string(url));
-	idempotency_tell(x, o, is_replay);
+	idempotency_tell(x, o, what_for == OUTCOME_REPLAYED);
+}
+
+static json_t *make_answer(struct exchange *x, const struct run_row *row, struct stream *stream,
+	enum outcome_for what_for)
+{
+	json_t *o = run_json(api_of(x)->service, row);
+
+	add_request(x, o, row, what_for);
 	add_output(o, "stdout", stream, FRAME_STDOUT);
 	add_output(o, "stderr", stream, FRAME_STDERR);
 	return o;
 }
 
-void outcome_reply(struct exchange *x, const struct run *run, bool is_replay)
+void outcome_reply(struct exchange *x, const struct run *run, enum outcome_for what_for)
 {
-	json_t *o = make_answer(x, &run->row, run->stream, is_replay);
+	json_t *o = make_answer(x, &run->row, run->stream, what_for);
 
 	if (phase_is_over(run->phase) && json_array_size(run->request.capture_patterns) > 0) {
 		reply_with_list(x, o, &run->row);
@@ -131,11 +180,14 @@ void outcome_reply(struct exchange *x, const struct run *run, bool is_replay)
 	reply_json(x, 200, o);
 }
 
-void outcome_reply_stored(struct exchange *x, const struct run_row *row)
+void outcome_reply_stored(struct exchange *x, const struct run_row *row, enum outcome_for what_for)
 {
 	CLEANUP(stream_unrefp) struct stream *stream = NULL;
+	enum phase phase;
 
-	/* One that was swept has no output any more. */
-	(void)run_open_output(api_of(x)->service, row, &stream);
-	reply_with_list(x, make_answer(x, row, stream, true), row);
+	/* One that was swept has no output any more; one that is not over waits for the server to
+	 * go on with it. */
+	if (phase_find(row->phase, &phase) == 0 && phase_is_over(phase))
+		(void)run_open_output(api_of(x)->service, row, &stream);
+	reply_with_list(x, make_answer(x, row, stream, what_for), row);
 }

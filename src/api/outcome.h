@@ -10,15 +10,27 @@ struct exchange;
 struct run;
 struct run_row;
 
-/* Bytes of stdout and of stderr that an answer carries; the stream has all. */
+/* Bytes of the beginning of stdout and of stderr that an answer carries, and again of the end
+ * when the output is longer; GET /runs/{id}/logs has all. */
 #define OUTCOME_OUTPUT_MAX (64u << 10)
 
-/* Answer with a live run, or with one that just ended, made by this request or an earlier one. */
-void outcome_reply(struct exchange *x, const struct run *run, bool is_replay);
+/* Which request an answer is for. */
+enum outcome_for {
+	OUTCOME_CREATED,  /* it made the run */
+	OUTCOME_REPLAYED, /* an earlier request with the same key made the run */
+	OUTCOME_LOOKED_AT,
+};
 
-/* Answer with one of an earlier request that is over, from its row and its files. */
-void outcome_reply_stored(struct exchange *x, const struct run_row *row);
+/* Answer with a live run, or with one that just ended. */
+void outcome_reply(struct exchange *x, const struct run *run, enum outcome_for what_for);
+
+/* Answer with a run that only the store has, from its row and its files. */
+void outcome_reply_stored(struct exchange *x, const struct run_row *row, enum outcome_for what_for);
 
 /* Put `size` bytes of output into `o` as `name`, `name`_encoding ("utf8", or "base64" for what
  * is not) and `name`_truncated. Of text that was cut, a last character that is not whole goes. */
 void outcome_add_text(json_t *o, const char *name, const char *data, size_t size, bool is_cut);
+
+/* Put the end of an output into `o` as `name`_tail and `name`_tail_encoding. A first character
+ * that is not whole goes. */
+void outcome_add_tail(json_t *o, const char *name, const char *data, size_t size);

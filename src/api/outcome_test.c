@@ -41,5 +41,23 @@ TEST(a_character_that_was_cut_goes)
 		"{\"stdout\":\"Yf/D\",\"stdout_encoding\":\"base64\",\"stdout_truncated\":true}");
 }
 
-TESTS(UNIT(text_stays_text), UNIT(what_is_no_text_loses_nothing),
-	UNIT(a_character_that_was_cut_goes))
+static void check_tail(const char *data, size_t size, const char *expected)
+{
+	AUTO_JSON *o = json_object();
+
+	outcome_add_tail(o, "stdout", data, size);
+	AUTO_FREE char *text = json_dumps(o, JSON_COMPACT);
+	CHECK_STR(text, expected);
+}
+
+TEST(an_end_begins_with_a_whole_character)
+{
+	check_tail("end", 3, "{\"stdout_tail\":\"end\",\"stdout_tail_encoding\":\"utf8\"}");
+	check_tail("\xa4"
+		   "b",
+		2, "{\"stdout_tail\":\"b\",\"stdout_tail_encoding\":\"utf8\"}");
+	check_tail("\xa4\xff", 2, "{\"stdout_tail\":\"pP8=\",\"stdout_tail_encoding\":\"base64\"}");
+}
+
+TESTS(UNIT(an_end_begins_with_a_whole_character), UNIT(text_stays_text),
+	UNIT(what_is_no_text_loses_nothing), UNIT(a_character_that_was_cut_goes))

@@ -46,7 +46,7 @@ static void on_waited(void *ctx, struct run *run)
 	AUTO_FREE struct creation *c = ctx;
 
 	if (c->shows_output)
-		outcome_reply(c->x, run, c->is_replay);
+		outcome_reply(c->x, run, c->is_replay ? OUTCOME_REPLAYED : OUTCOME_CREATED);
 	else
 		reply_status(c, &run->row);
 }
@@ -76,10 +76,20 @@ static void on_replayed(void *ctx, const struct run_row *row)
 		return;
 	}
 	if (c->shows_output)
-		outcome_reply_stored(c->x, row);
+		outcome_reply_stored(c->x, row, OUTCOME_REPLAYED);
 	else
 		reply_status(c, row);
 	free(c);
+}
+
+/* The parameter ?wait, in seconds; it has answered when it is not right. */
+static int read_seconds(struct exchange *x, const char *text, uint64_t *ret_ms)
+{
+	if (str_parse_milli(text, ret_ms) == 0 && *ret_ms <= WAIT_MAX_MS)
+		return 0;
+	reply_field(x, PROBLEM_IN_QUERY, "wait", "must be a number of seconds from 0 to %u",
+		WAIT_MAX_MS / 1000);
+	return -EINVAL;
 }
 
 /* How long the answer may be held back. Without ?wait it is, if runs are not to be executed in
@@ -94,13 +104,8 @@ static int read_wait(struct exchange *x, struct creation *c)
 			c->wait_ms = WAIT_MAX_MS;
 		return 0;
 	}
-	if (str_parse_milli(text, &c->wait_ms) < 0 || c->wait_ms > WAIT_MAX_MS) {
-		reply_field(x, PROBLEM_IN_QUERY, "wait", "must be a number of seconds from 0 to %u",
-			WAIT_MAX_MS / 1000);
-		return -EINVAL;
-	}
 	c->shows_output = true;
-	return 0;
+	return read_seconds(x, text, &c->wait_ms);
 }
 
 static void create(struct creation *c, const json_t *body, const char *key)
@@ -144,22 +149,34 @@ static void handle_create(struct exchange *x)
 
 /* --- GET /runs/{id} --- */
 
+static void on_looked_at(void *ctx, struct run *run)
+{
+	outcome_reply(ctx, run, OUTCOME_LOOKED_AT);
+}
+
 static void on_row(void *ctx, const struct run_row *row, struct problem *problem)
 {
-	struct exchange *x = ctx;
-
 	if (row)
-		reply_json(x, 200, run_json(api_of(x)->service, row));
+		outcome_reply_stored(ctx, row, OUTCOME_LOOKED_AT);
 	else
-		reply_problem(x, problem);
+		reply_problem(ctx, problem);
 }
 
 static void handle_get(struct exchange *x)
 {
+	struct service *service = api_of(x)->service;
 	const char *id = exchange_param(x, "id");
+	const char *wait = exchange_query(x, "wait");
+	uint64_t ms = 0;
 
 	api_note_run(x, id);
-	run_get(api_of(x)->service, id, api_who(x), on_row, x);
+	if (wait && read_seconds(x, wait, &ms) < 0)
+		return;
+	struct run *live = run_find(service, id, api_who(x));
+	if (live)
+		wait_start(x, live, phase_is_over(live->phase) ? 0 : ms, on_looked_at, x);
+	else
+		run_get(service, id, api_who(x), on_row, x);
 }
 
 /* --- POST /runs/{id}/cancel --- */

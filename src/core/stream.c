@@ -386,6 +386,11 @@ uint64_t stream_log_bytes(const struct stream *s)
 	return kept_in(&s->spools[0]) + kept_in(&s->spools[1]);
 }
 
+uint64_t stream_output_bytes(const struct stream *s, enum frame_kind which)
+{
+	return kept_in(&s->spools[which == FRAME_STDERR]);
+}
+
 bool stream_was_truncated(const struct stream *s)
 {
 	return s->is_truncated;

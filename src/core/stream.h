@@ -128,6 +128,8 @@ bool stream_has_ended(const struct stream *s);
 uint64_t stream_last_seq(const struct stream *s);  /* 0: none */
 uint64_t stream_log_bytes(const struct stream *s); /* kept of stdout and stderr */
 bool stream_was_truncated(const struct stream *s); /* by the log cap */
+/* Kept of stdout, or of stderr. */
+uint64_t stream_output_bytes(const struct stream *s, enum frame_kind which);
 bool stream_is_drained(const struct stream *s);
 
 /* The first `max` bytes of stdout or stderr: for answers that carry the output. The caller

@@ -66,6 +66,61 @@ def test_long_output_is_cut_and_says_so(server):
     assert run["stderr_truncated"] is False
 
 
+def test_of_long_output_the_end_is_there_too(server):
+    run = server.run("python3", "-c", "print('a' + 'ä' * 100000 + 'end', end='')")
+    assert run["stdout"] == "a" + "ä" * 32767
+    assert run["stdout_tail"] == "ä" * 32766 + "end"
+    assert run["stdout_tail_encoding"] == "utf8"
+    assert "stderr_tail" not in run
+    # What both parts have together is never shown twice.
+    short = server.run("python3", "-c", "print('a' * 65536 + 'end', end='')")
+    assert (short["stdout"], short["stdout_tail"]) == ("a" * 65536, "end")
+
+
+def test_the_end_of_what_is_over_the_cap_is_there_too(server):
+    run = server.run("python3", "-c", "print('a' * 5000 + 'end', end='')", max_output_bytes=1000)
+    assert run["stdout"] == "a" * 1000
+    assert run["stdout_truncated"] is True
+    assert run["stdout_tail"].endswith("end")
+
+
+OUTPUT = ("stdout", "stdout_encoding", "stdout_truncated", "stderr", "stderr_encoding",
+          "stderr_truncated", "artifacts")
+
+
+@pytest.mark.once
+def test_output_is_there_later(server):
+    started = server.start_run("sh", "-c", "echo out; echo err >&2; echo x >f; sleep 1; exit 3",
+                               capture_patterns=["f"]).json()
+    assert "stdout" not in started
+    until = time.monotonic() + 30 * SLOWER
+    while (now := server.status(started["id"]))["stdout"] == "" and time.monotonic() < until:
+        time.sleep(0.02)
+    assert (now["stdout"], now["artifacts"]) == ("out\n", [])  # while it goes on
+    answer = server.get(f"/runs/{started['id']}", params={"wait": 30})
+    run = answer.json()
+    assert (answer.status_code, run["phase"], run["exit_code"]) == (200, "failed", 3)
+    assert (run["stdout"], run["stderr"]) == ("out\n", "err\n")
+    assert [a["path"] for a in run["artifacts"]] == ["f"]
+    assert server.get(server.url + run["artifacts"][0]["download_url"]).content == b"x\n"
+    server.restart()
+    again = server.status(run["id"])
+    assert {name: again[name] for name in OUTPUT} == {name: run[name] for name in OUTPUT}
+
+
+def test_a_look_at_a_run_waits_for_its_end(server):
+    run_id = server.start_run("sh", "-c", "sleep 1; echo late").json()["id"]
+    began = time.monotonic()
+    assert server.get(f"/runs/{run_id}", params={"wait": 0.2}).json()["phase"] != "completed"
+    assert time.monotonic() - began >= 0.2
+    run = server.get(f"/runs/{run_id}", params={"wait": 30}).json()
+    assert (run["phase"], run["stdout"]) == ("completed", "late\n")
+    for wrong in ("-1", "x", "3601", ""):
+        answer = server.get(f"/runs/{run_id}", params={"wait": wrong})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid_request")
+        assert "wait" in answer.text
+
+
 def test_a_failure_has_its_exit_code(server):
     run = server.sh("exit 3")
     assert (run["phase"], run["exit_code"]) == ("failed", 3)
