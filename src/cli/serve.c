@@ -422,8 +422,8 @@ static void on_idle_check(uv_timer_t *timer)
 static void say_ready(const struct server *s)
 {
 	const struct settings *c = &s->settings;
-	AUTO_FREE char *text =
-		greet_text(c, http_port(s->api->http), auth_single_key(s->api->auth));
+	AUTO_FREE char *text = greet_text(c, http_port(s->api->http),
+		auth_single_key(s->api->auth), isatty(STDOUT_FILENO));
 
 	(void)fputs(text, stdout);
 	(void)fflush(stdout);
@@ -570,9 +570,10 @@ const struct command command_serve = {
 	.name = "serve",
 	.summary = "Serve runs over HTTP and WebSocket",
 	.description =
-		"Listens on 127.0.0.1:8080 and prints the URL with its key. Every setting is a\n"
-		"SANDBOX_* variable or a line of a config file; docs/config.md lists them. SIGTERM lets\n"
-		"running runs finish, or leaves them to the next server.",
+		"Listens on 127.0.0.1:8080, and says where it is and where its key is; on a terminal it\n"
+		"shows the key. Every setting is a SANDBOX_* variable or a line of a config file;\n"
+		"docs/config.md lists them. SIGTERM lets running runs finish, or leaves them to the\n"
+		"next server.",
 	.options = options,
 	.run = run,
 };

@@ -30,7 +30,8 @@ BASE = "/api/v1/sandbox"
 READY_SECONDS = 20 * SLOWER
 # A client without certificates, which take longer to load than a server to start.
 PLAIN = {"trust_env": False, "verify": False}
-READY = re.compile(r"^Belljar is ready at (?P<url>\S+?)(?:/\?key=(?P<key>\S+))?$")
+READY = re.compile(r"^Belljar is ready at (?P<url>\S+)$")
+KEY_FILE = re.compile(r"^Key: in (?P<path>.+)$")
 OVER = ("completed", "failed", "timed_out", "killed")
 # Version 14 of websockets has other names for things, and 15 looks for proxies.
 WS_OPTIONS = inspect.signature(websockets.connect).parameters
@@ -68,10 +69,16 @@ class Server:
                 env=self.settings, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log)
         said = READY.match(self._first_line())
         assert said, f"the server is not ready:\n{self.log()}"
-        self.url, self.key = said["url"], said["key"]
+        self.url, self.key = said["url"], self._read_key(self.process.stdout.readline())
         if not self.url.startswith("unix:"):
             self.port = httpx.URL(self.url).port
         return self
+
+    def _read_key(self, line):
+        """The key, from where the server says it is; None when every user has one."""
+        file = KEY_FILE.match(line.rstrip("\n"))
+        return pathlib.Path(file["path"]).read_text().strip() if file \
+            else self.settings.get("SANDBOX_API_KEY")
 
     def _first_line(self):
         until = time.monotonic() + READY_SECONDS
