@@ -1,5 +1,5 @@
 /* Is it well? /health for those who may use it, /health/public for anybody, and for whoever
- * started it /healthz (the process answers) and /readyz (it can take runs). */
+ * started it /healthz (it has started, and answers) and /readyz (it can take runs). */
 
 #include "api/api.h"
 #include "api/meta.h"
@@ -89,7 +89,10 @@ void meta_handle_health(struct exchange *x)
 
 void meta_handle_alive(struct exchange *x)
 {
-	reply_json(x, 200, json_pack("{s:s}", "status", "ok"));
+	bool has_started = api_of(x)->service->is_recovered;
+
+	reply_json(x, has_started ? 200 : 503,
+		json_pack("{s:s}", "status", has_started ? "ok" : "starting"));
 }
 
 void meta_handle_ready(struct exchange *x)

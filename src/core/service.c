@@ -175,7 +175,7 @@ static void on_up(void *ctx, const char (*runs)[RUN_ID_SIZE + 1], size_t n_runs,
 {
 	struct service *s = ctx;
 
-	log_info("the keeper %s is there: %zu runs and %zu workspaces from before",
+	log_info("connected to keeper %s; resuming %zu runs and %zu workspaces",
 		s->runtime->instance(s->host), n_runs, n_workspaces);
 	s->is_up = true;
 	session_match(s, workspaces, n_workspaces);
