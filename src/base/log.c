@@ -115,6 +115,11 @@ void log_members(enum log_level level, const char *msg, const char *members)
 		write_out(line, used + (size_t)n);
 }
 
+void log_raw(const char *lines, size_t size)
+{
+	write_out(lines, size);
+}
+
 void log_line(enum log_level level, const char *fmt, ...)
 {
 	va_list ap;

@@ -2,6 +2,7 @@
  * decides about an error logs it, once; everyone below only returns it. */
 #pragma once
 #include <stdbool.h>
+#include <stddef.h>
 
 enum log_level {
 	LOG_LEVEL_DEBUG,
@@ -27,6 +28,9 @@ void log_line(enum log_level level, const char *fmt, ...) __attribute__((format(
 /* The same with members beside it: `members` is an object of JSON, not empty, in one line of
  * ASCII, which no user can have made longer than 2 KiB. */
 void log_members(enum log_level level, const char *msg, const char *members);
+
+/* Pass on lines that another process of ours has logged, or lose them likewise. */
+void log_raw(const char *lines, size_t size);
 
 #define log_debug(...) log_line(LOG_LEVEL_DEBUG, __VA_ARGS__)
 #define log_info(...)  log_line(LOG_LEVEL_INFO, __VA_ARGS__)

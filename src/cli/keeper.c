@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -22,6 +24,8 @@ struct keeper_values {
 	uint64_t uid;
 	uint64_t listen_fd;
 	uint64_t lifeline_fd;
+	uint64_t trial_fd;
+	uint64_t workspaces_ms;
 	bool ends_when_idle;
 	bool respawn;
 };
@@ -30,7 +34,8 @@ struct keeper_values {
 extern const char warm_library[];
 extern const size_t warm_library_size;
 
-#define NONE UINT64_MAX
+#define NONE          UINT64_MAX
+#define WORKSPACES_MS 3600000
 
 static const struct option_row options[] = {
 	{ "--root", 0, OPTION_STRING, offsetof(struct keeper_values, root), "DIR",
@@ -41,6 +46,11 @@ static const struct option_row options[] = {
 		"serve this inherited socket instead of <root>/keeper.sock" },
 	{ "--lifeline-fd", 0, OPTION_NUMBER, offsetof(struct keeper_values, lifeline_fd), "N",
 		"end when the other end of this inherited pipe is closed" },
+	{ "--trial-fd", 0, OPTION_NUMBER, offsetof(struct keeper_values, trial_fd), "N",
+		"say on this inherited socket why it can not start; end with it, until a byte comes" },
+	{ "--keep-workspaces", 0, OPTION_DURATION, offsetof(struct keeper_values, workspaces_ms),
+		"TIME",
+		"with --idle-exit: for how long without clients (default 1h; 0: for ever)" },
 	{ "--idle-exit", 0, OPTION_FLAG, offsetof(struct keeper_values, ends_when_idle), NULL,
 		"end by itself when nobody needs it any more" },
 	{ "--respawn", 0, OPTION_FLAG, offsetof(struct keeper_values, respawn), NULL,
@@ -54,7 +64,13 @@ static const struct option_row options[] = {
 
 static int run(const struct command *self, int argc, char **argv)
 {
-	struct keeper_values v = { .uid = NONE, .listen_fd = NONE, .lifeline_fd = NONE };
+	struct keeper_values v = {
+		.uid = NONE,
+		.listen_fd = NONE,
+		.lifeline_fd = NONE,
+		.trial_fd = NONE,
+		.workspaces_ms = WORKSPACES_MS,
+	};
 	struct err err = { 0 };
 	int r = option_parse_only(self, argc, argv, &v, &err);
 
@@ -62,6 +78,7 @@ static int run(const struct command *self, int argc, char **argv)
 		return 0;
 	if (r > 0)
 		r = option_set_log_level(v.log_level, &err);
+	int trial_fd = v.trial_fd == NONE ? -1 : (int)v.trial_fd;
 	if (r == 0) {
 		struct keeper_options keeper = {
 			.root = v.root,
@@ -70,11 +87,13 @@ static int run(const struct command *self, int argc, char **argv)
 			.listen_fd = v.listen_fd == NONE ? -1 : (int)v.listen_fd,
 			.lifeline_fd = v.lifeline_fd == NONE ? -1 : (int)v.lifeline_fd,
 			.ends_when_idle = v.ends_when_idle,
+			.workspaces_ms = v.workspaces_ms,
 			.warm_library = warm_library,
 			.warm_library_size = warm_library_size,
 		};
-		if (v.respawn && respawn_wait() == 0)
+		if (v.respawn && respawn_wait(&trial_fd, EXIT_OURS) == 0)
 			return 0; /* the guardian; its child goes on */
+		keeper.trial_fd = trial_fd;
 		r = program_seal(&err);
 		if (r == 0)
 			r = keeper_serve(&keeper, &err);
@@ -84,7 +103,10 @@ static int run(const struct command *self, int argc, char **argv)
 	}
 	if (r >= 0)
 		return 0;
-	complain("keeper: %s", err.text);
+	if (trial_fd >= 0)
+		(void)send(trial_fd, err.text, strlen(err.text), MSG_NOSIGNAL | MSG_DONTWAIT);
+	else
+		complain("keeper: %s", err.text);
 	return EXIT_OURS;
 }
 

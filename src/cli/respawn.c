@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 
@@ -23,8 +24,9 @@ static void pause_for(long ns)
 	(void)nanosleep(&t, NULL);
 }
 
-/* Wait for the child or a word to end; true when it is over for good. */
-static bool attend(pid_t child, const sigset_t *set)
+/* Wait for the child or a word to end; true when it is over for good, of which a child that ends
+ * with one of two statuses is certain. */
+static bool attend(pid_t child, const sigset_t *set, int hopeless)
 {
 	int status;
 
@@ -38,7 +40,8 @@ static bool attend(pid_t child, const sigset_t *set)
 			return true;
 		}
 		if (sig == SIGCHLD && waitpid(child, &status, WNOHANG) == child)
-			return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+			return WIFEXITED(status) &&
+			       (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == hopeless);
 	}
 }
 
@@ -53,7 +56,7 @@ static void watch_signals(sigset_t *set, sigset_t *old)
 	(void)signal(SIGCHLD, SIG_DFL);
 }
 
-int respawn_wait(void)
+int respawn_wait(int *first_fd, int hopeless)
 {
 	sigset_t set;
 	sigset_t old;
@@ -61,6 +64,8 @@ int respawn_wait(void)
 	pid_t guardian = getpid();
 
 	watch_signals(&set, &old);
+	/* Who reads our stderr may be gone before us. */
+	(void)signal(SIGPIPE, SIG_IGN);
 	for (;;) {
 		uint64_t since = clock_monotonic_ns();
 		pid_t pid = fork();
@@ -73,8 +78,11 @@ int respawn_wait(void)
 			(void)sigprocmask(SIG_SETMASK, &old, NULL);
 			return 1;
 		}
-		if (pid > 0 && attend(pid, &set))
+		if (pid > 0)
+			close_fdp(first_fd);
+		if (pid > 0 && attend(pid, &set, hopeless))
 			return 0;
+		hopeless = 0; /* the first one could start, or was killed: it is worth a try */
 		if (clock_monotonic_ns() - since > LASTING_NS)
 			rest = PAUSE_NS;
 		log_warn("the keeper died; starting another");

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -19,9 +20,14 @@ struct stage {
 
 typedef void act_fn(unsigned n);
 
+#define HOPELESS 77
+
+static bool is_first; /* in a child: it has the descriptor of the first */
+
 static void make(struct stage *s, act_fn *act)
 {
 	int to;
+	int first_fd = dup(STDERR_FILENO);
 	static volatile unsigned *n;
 
 	CHECK_EQ(fd_pipe(&s->from, &to), 0);
@@ -29,6 +35,7 @@ static void make(struct stage *s, act_fn *act)
 	CHECK(s->guardian >= 0);
 	if (s->guardian > 0) {
 		(void)close(to);
+		(void)close(first_fd);
 		return;
 	}
 	/* Should the test die, nothing of it is to stay. */
@@ -37,8 +44,9 @@ static void make(struct stage *s, act_fn *act)
 	n = mmap(NULL, sizeof(*n), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (n == MAP_FAILED)
 		_exit(98);
-	if (respawn_wait() == 0)
+	if (respawn_wait(&first_fd, HOPELESS) == 0)
 		_exit(42);
+	is_first = first_fd >= 0;
 	pid_t self = getpid();
 	unsigned before = (*n)++;
 	(void)fd_write_full(to, &self, sizeof(self));
@@ -88,6 +96,67 @@ TEST(one_that_fails_or_is_killed_is_started_again_until_it_ends_well)
 	pid_t b = next_child(&s);
 	pid_t c = next_child(&s);
 	CHECK(a > 0 && b > 0 && c > 0 && a != b && b != c);
+	CHECK_EQ(end_of(&s), 42);
+}
+
+static void be_hopeless_from(unsigned n, unsigned first)
+{
+	if (n >= first && n < first + 2)
+		_exit(HOPELESS);
+	if (n < first)
+		abort();
+	_exit(0);
+}
+
+static void be_hopeless_at_once(unsigned n)
+{
+	be_hopeless_from(n, 0);
+}
+
+static void be_hopeless_later(unsigned n)
+{
+	be_hopeless_from(n, 1);
+}
+
+/* As a keeper that has no right to its directory: no other one would have it. */
+TEST(when_the_first_can_not_begin_there_is_no_other)
+{
+	struct stage s;
+
+	make(&s, be_hopeless_at_once);
+	CHECK(next_child(&s) > 0);
+	CHECK_EQ(next_child(&s), -1);
+	CHECK_EQ(end_of(&s), 42);
+}
+
+TEST(one_that_follows_another_is_tried_again)
+{
+	struct stage s;
+
+	make(&s, be_hopeless_later);
+	for (int i = 0; i < 4; i++)
+		CHECK(next_child(&s) > 0);
+	CHECK_EQ(next_child(&s), -1);
+	CHECK_EQ(end_of(&s), 42);
+}
+
+static void check_first(unsigned n)
+{
+	if (is_first != (n == 0))
+		_exit(0);
+	if (n < 2)
+		abort();
+	_exit(0);
+}
+
+TEST(what_is_for_the_first_is_not_for_the_others)
+{
+	struct stage s;
+
+	make(&s, check_first);
+	for (int i = 0; i < 3; i++)
+		CHECK(next_child(&s) > 0);
+	CHECK_EQ(next_child(&s), -1);
 	CHECK_EQ(end_of(&s), 42);
 }
 
@@ -155,6 +224,9 @@ TEST(a_child_is_as_if_there_were_no_guardian)
 }
 
 TESTS(UNIT(one_that_fails_or_is_killed_is_started_again_until_it_ends_well),
+	UNIT(when_the_first_can_not_begin_there_is_no_other),
+	UNIT(one_that_follows_another_is_tried_again),
+	UNIT(what_is_for_the_first_is_not_for_the_others),
 	UNIT(one_that_is_killed_from_outside_is_started_again),
 	UNIT(told_to_end_it_ends_its_child_and_itself), UNIT(a_child_ends_with_its_guardian),
 	UNIT(a_child_is_as_if_there_were_no_guardian))

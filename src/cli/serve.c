@@ -26,10 +26,12 @@
 #include "base/log.h"
 #include "base/path.h"
 #include "base/str.h"
+#include "box/profile.h"
+#include "box/seccomp.h"
 #include "cli/command.h"
 #include "cli/greet.h"
 #include "cli/option.h"
-#include "client/connection.h"
+#include "cli/starter.h"
 #include "core/auth.h"
 #include "core/beacon.h"
 #include "core/repository.h"
@@ -84,7 +86,8 @@ struct server {
 	uv_timer_t ready;      /* until it can be said that it is; then looks whether it is idle */
 	uint64_t idle_exit_ms; /* 0: stays */
 	uint64_t idle_since_ns;
-	int keeper_fd; /* a connection that keeps it there until the runtime has its own */
+	struct starter starter; /* until the runtime has a connection of its own */
+	uv_pipe_t keeper_log;
 	bool is_ending;
 	bool is_said;
 };
@@ -146,8 +149,10 @@ static int find_user(const char *name, uid_t *ret_uid, gid_t *ret_gid, struct er
 	if (r < 0)
 		return r;
 	if (user.is_shared)
-		log_warn("there is no user 'belljar'; becoming 'nobody', like others may who can "
-			 "then read what is ours");
+		log_warn(
+			"User 'belljar' does not exist: running as 'nobody'. Other services "
+			"running as 'nobody' can read Belljar's files. Fix: adduser --system --group "
+			"belljar");
 	*ret_uid = user.uid;
 	*ret_gid = user.gid;
 	return 0;
@@ -172,57 +177,6 @@ static int give_up_rest(struct err *err)
 		return err_errno(err, "give up privileges");
 	(void)setrlimit(RLIMIT_CORE, &core); /* or it is 0 already, which is as good as we can */
 	return 0;
-}
-
-/* One that has a client does not end for want of work: this connection is kept until there is
- * the one that is used. */
-static bool keeper_is_there(const char *root, int *ret_fd)
-{
-	return connection_open_running(root, ret_fd, NULL) == 0;
-}
-
-/* In the child: a session of its own, nothing of ours but where to log to. */
-static _Noreturn void exec_keeper(const struct settings *c, uid_t uid)
-{
-	char number[16];
-	const char *argv[10] = { "belljar", "keeper", "--respawn", "--idle-exit", "--root", c->root,
-		"--uid", number };
-	int null_fd = open("/dev/null", O_RDWR);
-
-	(void)snprintf(number, sizeof(number), "%u", (unsigned)uid);
-	if (c->seccomp) {
-		argv[8] = "--seccomp";
-		argv[9] = c->seccomp;
-	}
-	const char *with_end[11] = { NULL };
-	memcpy(with_end, argv, sizeof(argv));
-	(void)setsid();
-	if (null_fd >= 0 && dup2(null_fd, 0) == 0 && dup2(null_fd, 1) == 1 && fork() == 0)
-		(void)execv("/proc/self/exe", (char *const *)with_end);
-	_exit(0);
-}
-
-/* It belongs to nobody's shell, and is waited for only until it answers. */
-static int start_keeper(const struct settings *c, uid_t uid, int *ret_fd, struct err *err)
-{
-	if (keeper_is_there(c->root, ret_fd))
-		return 0;
-	int r = path_make_dirs(c->root, 0755, err);
-	if (r < 0)
-		return r;
-	pid_t pid = fork();
-	if (pid < 0)
-		return err_errno(err, "start a keeper");
-	if (pid == 0)
-		exec_keeper(c, uid);
-	(void)waitpid(pid, NULL, 0);
-	for (int i = 0; i < 500; i++) {
-		if (keeper_is_there(c->root, ret_fd))
-			return 0;
-		(void)usleep(10000);
-	}
-	return err_set(
-		err, -ETIMEDOUT, "the keeper does not answer; 'belljar keeper' would say why");
 }
 
 /* The data directory is the server's own, the rest of the state directory the keeper's. */
@@ -323,7 +277,37 @@ static int check_socket_dir(const struct settings *c, struct err *err)
 		c->socket, (unsigned)geteuid(), strerror(-code), (unsigned)geteuid());
 }
 
-static int prepare(struct settings *c, char **ret_data_dir, int *ret_keeper_fd, struct err *err)
+/* The profile is the keeper's to load; what is wrong with it is a setting's matter. */
+static int check_profile(const struct settings *c, struct err *err)
+{
+	AUTO_FREE char *text = NULL;
+	struct seccomp_program program = { 0 };
+	size_t size = 0;
+
+	if (!c->seccomp)
+		return 0;
+	AUTO_FD fd = open(c->seccomp, O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+	int r = fd < 0 ? -errno : fd_read_all(fd, PROFILE_SIZE_MAX, &text, &size);
+	if (r < 0)
+		return err_set(
+			err, r, "SANDBOX_DOCKER_SECCOMP: %.128s: %s", c->seccomp, strerror(-r));
+	r = profile_compile(text, size, &program, err);
+	seccomp_fini(&program);
+	return r < 0 ? err_wrap(err, r, "SANDBOX_DOCKER_SECCOMP") : 0;
+}
+
+static int find_keeper(const struct settings *c, uid_t uid, struct starter *s, struct err *err)
+{
+	s->root = c->root;
+	s->uid = uid;
+	s->profile = c->seccomp;
+	s->workspaces_ms = c->session_ttl_sec * 1000;
+	int r = check_profile(c, err);
+	return r < 0 ? r : starter_open(s, err);
+}
+
+static int prepare(
+	struct settings *c, char **ret_data_dir, struct starter *starter, struct err *err)
 {
 	uid_t uid = geteuid();
 	gid_t gid = getegid();
@@ -331,7 +315,7 @@ static int prepare(struct settings *c, char **ret_data_dir, int *ret_keeper_fd, 
 	int r = is_root ? find_user(c->run_as, &uid, &gid, err) : 0;
 
 	if (r == 0)
-		r = start_keeper(c, uid, ret_keeper_fd, err);
+		r = find_keeper(c, uid, starter, err);
 	if (r == 0)
 		r = make_data_dir(c, uid, gid, ret_data_dir, err);
 	if (r == 0 && is_root)
@@ -367,6 +351,7 @@ static void on_api_closed(void *ctx)
 	uv_close((uv_handle_t *)&s->term, NULL);
 	uv_close((uv_handle_t *)&s->interrupt, NULL);
 	uv_close((uv_handle_t *)&s->ready, NULL);
+	uv_close((uv_handle_t *)&s->keeper_log, NULL);
 }
 
 static void on_drained(void *ctx)
@@ -422,8 +407,8 @@ static void on_idle_check(uv_timer_t *timer)
 static void say_ready(const struct server *s)
 {
 	const struct settings *c = &s->settings;
-	AUTO_FREE char *text = greet_text(c, http_port(s->api->http),
-		auth_single_key(s->api->auth), isatty(STDOUT_FILENO));
+	AUTO_FREE char *text = greet_text(
+		c, http_port(s->api->http), auth_single_key(s->api->auth), isatty(STDOUT_FILENO));
 
 	(void)fputs(text, stdout);
 	(void)fflush(stdout);
@@ -457,7 +442,8 @@ static void on_ready(uv_timer_t *timer)
 		return;
 	s->is_said = true;
 	(void)uv_timer_stop(timer);
-	close_fdp(&s->keeper_fd);
+	starter_commit(&s->starter);
+	close_fdp(&s->starter.keeper_fd);
 	if (!s->is_ending)
 		light_beacon(s);
 	if (s->idle_exit_ms > 0) {
@@ -465,6 +451,34 @@ static void on_ready(uv_timer_t *timer)
 		(void)uv_timer_start(timer, on_idle_check, IDLE_CHECK_MS, IDLE_CHECK_MS);
 	}
 	say_ready(s);
+}
+
+static void give_room(uv_handle_t *handle, size_t wanted, uv_buf_t *ret)
+{
+	static char room[4096];
+
+	(void)handle;
+	(void)wanted;
+	*ret = uv_buf_init(room, sizeof(room));
+}
+
+/* What the keeper says goes where our own log does; if that stalls, it is lost, like ours. */
+static void on_keeper_log(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
+{
+	if (n > 0)
+		log_raw(buf->base, (size_t)n);
+	else if (n < 0)
+		(void)uv_read_stop(stream);
+}
+
+static void carry_keeper_log(struct server *s)
+{
+	uv_stream_t *stream = (uv_stream_t *)&s->keeper_log;
+
+	if (s->starter.log_fd >= 0 && uv_pipe_open(&s->keeper_log, s->starter.log_fd) == 0) {
+		s->starter.log_fd = -1; /* the handle's */
+		(void)uv_read_start(stream, give_room, on_keeper_log);
+	}
 }
 
 static int open_all(struct server *s, const char *data_dir, struct err *err)
@@ -507,12 +521,14 @@ static int serve(struct server *s, const char *data_dir, struct err *err)
 	(void)uv_signal_init(&s->loop, &s->term);
 	(void)uv_signal_init(&s->loop, &s->interrupt);
 	(void)uv_timer_init(&s->loop, &s->ready);
+	(void)uv_pipe_init(&s->loop, &s->keeper_log, 0);
 	s->term.data = s->interrupt.data = s->ready.data = s;
 	int r = open_all(s, data_dir, err);
 	if (r == 0) {
 		(void)uv_signal_start(&s->term, on_end, SIGTERM);
 		(void)uv_signal_start(&s->interrupt, on_end, SIGINT);
 		(void)uv_timer_start(&s->ready, on_ready, 0, 10);
+		carry_keeper_log(s);
 	} else {
 		service_close(TAKE(s->service));
 		uv_walk(&s->loop, close_rest, NULL);
@@ -535,7 +551,7 @@ static int run(const struct command *self, int argc, char **argv)
 	struct serve_values v = { 0 };
 	struct err err = { 0 };
 	AUTO_FREE char *data_dir = NULL;
-	static struct server server = { .keeper_fd = -1 };
+	static struct server server = { .starter = { STARTER_FRESH } };
 	int r = option_parse_only(self, argc, argv, &v, &err);
 
 	if (r == 0)
@@ -554,10 +570,10 @@ static int run(const struct command *self, int argc, char **argv)
 	if (r >= 0 && !v.idle_exit_ms)
 		beacon_relieve(server.settings.root, RELIEF_WAIT_MS);
 	if (r >= 0)
-		r = prepare(&server.settings, &data_dir, &server.keeper_fd, &err);
+		r = prepare(&server.settings, &data_dir, &server.starter, &err);
 	if (r >= 0)
 		r = serve(&server, data_dir, &err);
-	close_fdp(&server.keeper_fd);
+	starter_fini(&server.starter);
 	free(TAKE(server.settings.keys_dir));
 	settings_fini(&server.settings);
 	if (r >= 0)

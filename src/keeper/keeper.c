@@ -36,11 +36,11 @@
 #define EXPIRE_MS 30000
 
 /* One that was started for a server does not stay for ever without it: not for long when it
- * holds nothing, and a good while with workspaces, whose server may come back. Never while
- * there are runs. */
-#define IDLE_NS        (UINT64_C(10) * 1000000000)
-#define IDLE_LONGER_NS (UINT64_C(3600) * 1000000000)
-#define IDLE_MS        1000
+ * holds nothing, and with workspaces, whose server may come back, until their sessions have
+ * expired. A directory that was removed can not be come back to. Never while there are runs. */
+#define IDLE_NS   (UINT64_C(10) * 1000000000)
+#define IDLE_MS   1000
+#define NS_PER_MS UINT64_C(1000000)
 
 /* How often we look whether a template that is missing can be started. */
 #define TEMPLATE_MS 500
@@ -215,10 +215,19 @@ static int sleep_ms(const struct keeper *k, bool more_to_do)
 	return earlier(timeout, longest);
 }
 
+/* For how long it stays without clients and runs. */
+static uint64_t idle_longest_ns(const struct keeper *k)
+{
+	if (!k->workspaces || state_is_gone(k))
+		return IDLE_NS;
+	if (k->workspaces_ns == 0)
+		return UINT64_MAX;
+	return k->workspaces_ns > IDLE_NS ? k->workspaces_ns : IDLE_NS;
+}
+
 static void check_idle(struct keeper *k)
 {
 	uint64_t now = clock_monotonic_ns();
-	uint64_t longest = k->workspaces ? IDLE_LONGER_NS : IDLE_NS;
 
 	if (!k->ends_when_idle || k->peers || k->runs) {
 		k->idle_since_ns = 0;
@@ -226,7 +235,7 @@ static void check_idle(struct keeper *k)
 	}
 	if (!k->idle_since_ns)
 		k->idle_since_ns = now;
-	if (now - k->idle_since_ns >= longest) {
+	if (now - k->idle_since_ns >= idle_longest_ns(k)) {
 		log_info("nobody needs this keeper any more");
 		k->stopping = true;
 	}
@@ -305,6 +314,20 @@ static void on_lifeline(struct keeper *k, void *owner, uint32_t events)
 	k->stopping = true;
 }
 
+/* Who started us has said that it needs us for longer, or is gone before that. */
+static void on_trial(struct keeper *k, void *owner, uint32_t events)
+{
+	char byte;
+
+	(void)owner;
+	(void)events;
+	if (recv(k->trial.fd, &byte, 1, MSG_DONTWAIT) != 1)
+		k->stopping = true;
+	int fd = k->trial.fd;
+	watch_stop(k, &k->trial);
+	close_fdp(&fd);
+}
+
 static int accept_clients(struct keeper *k, const struct keeper_options *options, struct err *err)
 {
 	int fd = options->listen_fd;
@@ -315,6 +338,8 @@ static int accept_clients(struct keeper *k, const struct keeper_options *options
 	r = watch_start(k, &k->listen, fd, EPOLLIN);
 	if (r == 0 && options->lifeline_fd >= 0)
 		r = watch_start(k, &k->lifeline, options->lifeline_fd, 0);
+	if (r == 0 && options->trial_fd >= 0)
+		r = watch_start(k, &k->trial, options->trial_fd, EPOLLIN);
 	return r < 0 ? err_set(err, r, "watch for clients") : 0;
 }
 
@@ -325,6 +350,8 @@ static void own_inherited(const struct keeper_options *options)
 		(void)fcntl(options->listen_fd, F_SETFD, FD_CLOEXEC);
 	if (options->lifeline_fd >= 0)
 		(void)fcntl(options->lifeline_fd, F_SETFD, FD_CLOEXEC);
+	if (options->trial_fd >= 0)
+		(void)fcntl(options->trial_fd, F_SETFD, FD_CLOEXEC);
 }
 
 static void close_all(struct keeper *k)
@@ -347,6 +374,7 @@ static void close_all(struct keeper *k)
 	close_fdp(&k->deaf_fd);
 	close_fdp(&k->signals.fd);
 	close_fdp(&k->lifeline.fd);
+	close_fdp(&k->trial.fd);
 	close_fdp(&k->epoll_fd);
 	free(k->buffer);
 }
@@ -357,10 +385,12 @@ int keeper_serve(const struct keeper_options *options, struct err *err)
 		KEEPER_FRESH,
 		.uid = options->uid,
 		.ends_when_idle = options->ends_when_idle,
+		.workspaces_ns = options->workspaces_ms * NS_PER_MS,
 		.deaf_fd = -1,
 		.listen = { .fd = -1, .on_event = on_connect },
 		.signals = { .fd = -1, .on_event = on_signal },
 		.lifeline = { .fd = -1, .on_event = on_lifeline },
+		.trial = { .fd = -1, .on_event = on_trial },
 		.favours_plain = true,
 		.warm_library = options->warm_library,
 		.warm_library_size = options->warm_library_size,

@@ -15,7 +15,10 @@ struct keeper_options {
 	uid_t uid;                /* who may connect, besides root to a keeper of root's */
 	int listen_fd;            /* a listening socket to serve; -1: <root>/keeper.sock */
 	int lifeline_fd;          /* end when the other end of this pipe does; -1: never */
+	int trial_fd;             /* end when the other end of this socket is closed before it has
+				     sent a byte; -1: never */
 	bool ends_when_idle;      /* end when nobody needs it for a while, see keeper.c */
+	uint64_t workspaces_ms;   /* that while, when it holds workspaces; 0: for ever */
 	const void *warm_library; /* what makes an interpreter a template, see warm/template.h */
 	size_t warm_library_size;
 };

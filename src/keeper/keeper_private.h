@@ -138,8 +138,10 @@ struct keeper {
 	uint64_t n_unmentioned;
 	struct watch signals;
 	struct watch lifeline;
+	struct watch trial;
 	bool owns_socket; /* keeper.sock is ours to remove */
 	bool ends_when_idle;
+	uint64_t workspaces_ns; /* for how long workspaces are kept without a client; 0: for ever */
 	uint64_t idle_since_ns; /* CLOCK_MONOTONIC; 0: it is not */
 	bool stopping;
 
@@ -291,4 +293,6 @@ void images_expire(struct keeper *k);
 /* state.c: the state directory, its lock, and what a killed predecessor left. */
 int state_open(struct keeper *k, const char *root, struct err *err);
 int state_listen(struct keeper *k, int *ret_fd, struct err *err);
+/* Whether somebody has removed the state directory, or moved it away. */
+bool state_is_gone(const struct keeper *k);
 void state_close(struct keeper *k);

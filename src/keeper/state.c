@@ -195,6 +195,15 @@ int state_listen(struct keeper *k, int *ret_fd, struct err *err)
 	return 0;
 }
 
+bool state_is_gone(const struct keeper *k)
+{
+	struct stat st;
+
+	if (fstat(k->root_fd, &st) == 0 && st.st_nlink == 0)
+		return true;
+	return stat(k->root_dir, &st) < 0 && errno == ENOENT;
+}
+
 void state_close(struct keeper *k)
 {
 	char path[40];

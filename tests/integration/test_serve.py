@@ -1,8 +1,13 @@
 """belljar serve itself: how it starts, what it becomes, how it ends."""
+import contextlib
 import json
 import os
+import pathlib
+import pty
 import re
+import select
 import shlex
+import shutil
 import signal
 import socket
 import ssl
@@ -12,7 +17,7 @@ import time
 import httpx
 import pytest
 
-from jar import SLOWER, eventually
+from jar import SLOWER, eventually, processes_with
 from server import make_server, server  # noqa: F401 (fixtures)
 
 
@@ -34,6 +39,46 @@ def test_what_it_prints_can_be_tried(server):
     done = subprocess.run(["sh", "-c", line[len("Try: "):]], capture_output=True, text=True,
                           timeout=30 * SLOWER, check=True)
     assert '"stdout":"42\\n"' in done.stdout
+
+
+def read_terminal(fd, until, seconds=30 * SLOWER):
+    """What is written to a terminal until a line begins so, as text."""
+    text = ""
+    end = time.monotonic() + seconds
+    while f"\n{until}" not in text and time.monotonic() < end:
+        if select.select([fd], [], [], 0.1)[0]:
+            text += os.read(fd, 65536).decode()
+    return text
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("given", [None, "a-key-that-is-long-enough-to-be-one"])
+def test_a_key_of_its_own_is_shown_on_a_terminal_apart_from_the_url(make_server, belljar, given):
+    server = make_server(**({"SANDBOX_API_KEY": given} if given else {}))
+    key = server.key
+    server.stop()
+    master, slave = pty.openpty()
+    env = {"SANDBOX_API_KEY": given} if given else {}
+    process = belljar.start("serve", "--root", server.root, "--port", 0, env=env, stdout=slave,
+                            stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    os.close(slave)
+    try:
+        text = read_terminal(master, "Try: ")
+    finally:
+        process.terminate()
+        process.wait(20 * SLOWER)
+        os.close(master)
+    assert (text.count(key), "key=" in text) == (0 if given else 1, False), text
+    assert given or f"Key: {key} (in " in text
+
+
+@pytest.mark.once
+def test_a_key_is_not_in_what_is_logged(make_server):
+    server = make_server("--port", "0")
+    server.run("true")
+    said = server.process.stdout.readline()  # the rest: what to try
+    assert "api_key" in said and server.key not in said
+    assert server.key not in server.log()
 
 
 def test_the_key_stays_the_same(server):
@@ -61,6 +106,103 @@ def test_it_holds_no_privilege(server):
 def test_a_bad_setting_stops_it_with_its_name(belljar, settings, words):
     done = belljar.run("serve", "--root", belljar.home / "state", "--port", "0", env=settings)
     assert done.returncode == 125 and words in done.stderr
+
+
+@pytest.mark.parametrize("text, words", [
+    ('{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": 5}]}', "names"),
+    ('{"defaultAction": ', "JSON"),
+    ("{}", "defaultAction"),
+])
+@pytest.mark.once
+def test_a_bad_seccomp_profile_names_its_setting(belljar, text, words):
+    root = belljar.home / "state"
+    path = belljar.file("profile.json", text)
+    done = belljar.run("serve", "--root", root, "--port", "0",
+                       env={"SANDBOX_DOCKER_SECCOMP": str(path)})
+    assert done.returncode == 125
+    [line] = [line for line in done.stderr.splitlines() if line.startswith("belljar: ")]
+    assert "SANDBOX_DOCKER_SECCOMP" in line and words in line
+    assert not processes_with(f"--root\0{root}\0")
+
+
+@pytest.mark.user_only
+@pytest.mark.parametrize("mode", [0o700, 0o755])
+def test_the_directory_of_somebody_else_is_refused_in_one_line(belljar, tmp_path, mode):
+    os.chmod(tmp_path, 0o755)
+    if os.geteuid() == 0:
+        root = tmp_path / "theirs"
+        root.mkdir()
+        os.chmod(root, mode)
+    else:
+        root = pathlib.Path("/etc" if mode == 0o755 else "/root")
+    for parent in root.parents:
+        if not parent.stat().st_mode & 1:
+            os.chmod(parent, parent.stat().st_mode | 0o011)
+    done = belljar.run("serve", "--root", root, "--port", "0")
+    assert done.returncode == 125
+    [line] = done.stderr.splitlines()
+    assert "no permission" in line and str(root) in line and "belongs to uid 0" in line
+    assert not processes_with(f"--root\0{root}\0")
+
+
+@pytest.mark.once
+def test_a_start_that_fails_late_leaves_no_keeper(server, belljar):
+    root = belljar.home / "other"
+    done = belljar.run("serve", "--root", root, "--port", server.port)
+    assert done.returncode == 125
+    # As one without clients it would stay for ten seconds.
+    assert eventually(lambda: not processes_with(f"--root\0{root}\0"), 3 * SLOWER)
+
+
+@pytest.mark.once
+def test_a_keeper_that_can_not_start_says_why(belljar):
+    root = belljar.home / "state"
+    root.mkdir()
+    (root / "keepers").write_text("in its way")
+    os.chown(root, belljar.home.stat().st_uid, -1)
+    done = belljar.run("serve", "--root", root, "--port", "0")
+    assert done.returncode == 125
+    assert "open the directory keepers: Not a directory" in done.stderr
+    assert not processes_with(f"--root\0{root}\0")
+
+
+@pytest.mark.once
+def test_a_pipe_it_logs_to_is_closed_when_it_has_ended(belljar):
+    root = belljar.home / "state"
+    os.chmod(belljar.home, 0o755)
+    process = belljar.start("serve", "--root", root, "--port", 0, stdin=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    while not process.stdout.readline().startswith("Try: "):
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    begin = time.monotonic()
+    process.stdout.read()
+    assert process.wait(20 * SLOWER) == 0
+    assert time.monotonic() - begin < 5 * SLOWER
+    end_of_keeper(root)
+
+
+@pytest.mark.once
+def test_what_its_keeper_logs_is_in_its_log(belljar):
+    root = belljar.home / "state"
+    os.chmod(belljar.home, 0o755)
+    process = belljar.start("serve", "--root", root, "--port", 0, stdin=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    while not process.stdout.readline().startswith("Try: "):
+        assert process.poll() is None
+    [keeper] = [pid for pid in processes_with(f"--root\0{root}\0")
+                if status_of(pid)["Name"] == "belljar-keeper"]
+    os.kill(keeper, signal.SIGKILL)
+    lines = iter(process.stderr.readline, "")
+    assert any("the keeper died; starting another" in line for line in lines)
+    process.terminate()
+    process.communicate(timeout=20 * SLOWER)
+    end_of_keeper(root)
+
+
+def end_of_keeper(root):
+    """Of one that has nothing to hold."""
+    assert eventually(lambda: not processes_with(f"--root\0{root}\0"), 20 * SLOWER)
 
 
 @pytest.mark.once
@@ -92,9 +234,9 @@ def test_a_unix_socket(make_server, belljar):
     with httpx.Client(transport=transport, base_url="http://localhost") as client:
         answer = client.get("/api/v1/sandbox/runtimes", headers={"X-API-KEY": server.key})
     assert answer.status_code == 200
-    tried = shlex.split(server.process.stdout.readline().removeprefix("Try: "))
-    assert tried[:4] == ["curl", "-s", "--unix-socket", str(path)]
-    done = subprocess.run(tried, capture_output=True, text=True, check=True)
+    tried = server.process.stdout.readline().removeprefix("Try: ")
+    assert shlex.split(tried)[:4] == ["curl", "-s", "--unix-socket", str(path)]
+    done = subprocess.run(["sh", "-c", tried], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["stdout"] == "42\n"
     assert server.stop() == 0
     assert not path.exists()
@@ -141,6 +283,63 @@ def test_sigterm_ends_it_and_the_keeper_follows(server):
         assert probe.connect_ex(("127.0.0.1", server.port)) != 0
     # With nobody to serve and nothing to hold, the keeper ends by itself.
     assert eventually(lambda: not server.processes(), 20 * SLOWER)
+
+
+@pytest.mark.once
+def test_the_keeper_follows_when_its_sessions_have_expired(make_server):
+    server = make_server(SANDBOX_SESSION_TTL_SEC=1)
+    server.session()
+    assert server.stop() == 0
+    end_of_keeper(server.root)
+
+
+@pytest.mark.once
+def test_the_keeper_of_a_directory_that_is_gone_ends(server):
+    server.session()
+    assert server.stop() == 0
+    shutil.rmtree(server.root)
+    end_of_keeper(server.root)
+
+
+@pytest.mark.once
+def test_the_keeper_stays_for_sessions_that_have_not_expired(server):
+    session = server.session()
+    assert server.upload(session["id"], ("a.txt", b"kept")).status_code == 200
+    assert server.stop() == 0
+    time.sleep(12 * SLOWER)  # longer than one that has nothing to hold
+    assert server.processes()
+    server.start()
+    assert server.sh("cat a.txt", session_id=session["id"])["stdout"] == "kept"
+
+
+@pytest.mark.once
+def test_healthz_says_not_yet_until_sessions_can_be_made(server, belljar):
+    [keeper] = [pid for pid in server.processes() if status_of(pid)["Name"] == "belljar-keeper"]
+    server.stop()
+    os.kill(keeper, signal.SIGSTOP)
+    process = belljar.start("serve", "--root", server.root, "--port", server.port,
+                            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                            stderr=subprocess.DEVNULL)
+    try:
+        with httpx.Client(base_url=server.url, headers={"X-API-KEY": server.key}) as client:
+            def make_session():
+                body = {"spec_version": "1.0", "base_image": "host"}
+                return client.post("/api/v1/sandbox/sessions", json=body).status_code
+
+            def is_listening():
+                with contextlib.suppress(httpx.TransportError):
+                    return client.get("/healthz")
+                return None
+            answer = eventually(is_listening, 20 * SLOWER)
+            assert (answer.status_code, answer.json()) == (503, {"status": "starting"})
+            assert (client.get("/readyz").status_code, make_session()) == (503, 503)
+            os.kill(keeper, signal.SIGCONT)
+            assert eventually(lambda: client.get("/healthz").status_code == 200, 20 * SLOWER)
+            assert make_session() == 200
+    finally:
+        os.kill(keeper, signal.SIGCONT)
+        process.terminate()
+        process.wait(20 * SLOWER)
 
 
 @pytest.mark.once
