@@ -207,6 +207,18 @@ static void log_tool(const struct call *c, const json_t *structured, bool is_err
 		log_members(LOG_LEVEL_INFO, "tool", text);
 }
 
+static bool has_image(const json_t *content)
+{
+	for (size_t i = 0; i < json_array_size(content); i++) {
+		const char *type =
+			json_string_value(json_object_get(json_array_get(content, i), "type"));
+
+		if (type && streq(type, "image"))
+			return true;
+	}
+	return false;
+}
+
 void call_finish_tool(struct call *c, json_t *content, json_t *structured, bool is_error)
 {
 	json_t *result = json_object();
@@ -223,7 +235,9 @@ void call_finish_tool(struct call *c, json_t *content, json_t *structured, bool 
 	if (!c->peer->revision->has_links)
 		leave_out_links(list);
 	(void)json_object_set_new(result, "content", list);
-	if (structured)
+	if (structured && has_image(list))
+		json_decref(structured);
+	else if (structured)
 		(void)json_object_set_new(result, "structuredContent", structured);
 	(void)json_object_set_new(result, "isError", json_boolean(is_error));
 	call_finish(c, result);

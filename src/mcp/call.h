@@ -65,8 +65,10 @@ void call_finish(struct call *c, json_t *result); /* takes it; NULL is {} */
 void call_fail(struct call *c, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Of a tool: takes `content`, an array, and `structured`, an object or NULL. Without content the
- * structured one as text is. */
+/* Of a tool: takes `content`, an array, and `structured`, an object or NULL. Without content,
+ * `structured` becomes a text there. With an image in `content`, `structured` is left out: clients
+ * that prefer it (Codex 0.169) would not show the image to their model. So it has to be in
+ * `content` as well, and the tool must have no output_schema. */
 void call_finish_tool(struct call *c, json_t *content, json_t *structured, bool is_error);
 
 /* A tool failed: a sentence that its caller can act upon. */

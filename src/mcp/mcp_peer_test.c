@@ -56,6 +56,14 @@ static void run_chat(struct call *c, const json_t *arguments)
 		c, json_pack("[o,{s:s}]", call_text("x"), "type", "resource_link"), NULL, false);
 }
 
+static void run_draw(struct call *c, const json_t *arguments)
+{
+	json_t *content = json_pack("[o,{s:s,s:s,s:s}]", call_text("about"), "type", "image",
+		"data", "AA==", "mimeType", "image/png");
+
+	call_finish_tool(c, content, json_deep_copy(arguments), false);
+}
+
 static void on_answer(struct call *c, const json_t *result, const json_t *error)
 {
 	call_finish_tool(c, NULL,
@@ -77,7 +85,8 @@ static const struct mcp_tool echo = { "echo", "Echo", "Says it again",
 static const struct mcp_tool waits = { "wait", "Wait", "Waits", ANY, NULL, NULL, run_wait };
 static const struct mcp_tool chat = { "chat", "Chat", "Chats", ANY, NULL, NULL, run_chat };
 static const struct mcp_tool asks = { "ask", "Ask", "Asks", ANY, NULL, NULL, run_ask };
-static const struct mcp_tool *const tools[] = { &echo, &waits, &chat, &asks, NULL };
+static const struct mcp_tool draw = { "draw", "Draw", "Draws", ANY, NULL, NULL, run_draw };
+static const struct mcp_tool *const tools[] = { &echo, &waits, &chat, &asks, &draw, NULL };
 
 static void get_prompt(struct call *c, const json_t *arguments)
 {
@@ -317,7 +326,7 @@ TEST(lists_are_what_the_catalog_has)
 	begin(&t);
 	meet(&t, "2025-11-25");
 	ask(&t, "tools/list", "{}");
-	CHECK_EQ(json_array_size(json_object_get(result_of(&t), "tools")), 4);
+	CHECK_EQ(json_array_size(json_object_get(result_of(&t), "tools")), 5);
 	ask(&t, "resources/list", "{}");
 	CHECK(has(result_of(&t), "\"resources\":[]"));
 	ask(&t, "resources/templates/list", "{}");
@@ -345,6 +354,19 @@ TEST(wrong_arguments_are_for_the_model_to_read)
 	ask(&t, "tools/call", "{\"name\":\"echo\",\"arguments\":{\"say\":\"x\"}}");
 	CHECK(has(result_of(&t), "\"structuredContent\":{\"say\":\"x\"}"));
 	CHECK(has(result_of(&t), "{\\\"say\\\":\\\"x\\\"}")); /* as text too */
+	end(&t);
+}
+
+TEST(a_result_with_an_image_has_nothing_that_a_client_would_prefer_to_it)
+{
+	struct talk t;
+
+	begin(&t);
+	meet(&t, "2025-11-25");
+	ask(&t, "tools/call", "{\"name\":\"draw\",\"arguments\":{\"say\":\"x\"}}");
+	CHECK(has(result_of(&t), "\"data\":\"AA==\""));
+	CHECK(has(result_of(&t), "\"about\""));
+	CHECK(!has(result_of(&t), "structuredContent"));
 	end(&t);
 }
 
@@ -514,6 +536,7 @@ TEST(the_end_of_all_waits_for_calls_and_hurries_them)
 TESTS(UNIT(versions_are_negotiated), UNIT(before_hello_only_hello_and_ping_are_answered),
 	UNIT(of_what_a_client_can_only_names_are_kept), UNIT(what_is_wrong_has_its_code),
 	UNIT(lists_are_what_the_catalog_has), UNIT(wrong_arguments_are_for_the_model_to_read),
+	UNIT(a_result_with_an_image_has_nothing_that_a_client_would_prefer_to_it),
 	UNIT(progress_and_logs_are_told_to_who_wants_them), UNIT(the_oldest_version_gets_no_links),
 	UNIT(a_canceled_call_is_not_answered),
 	UNIT(an_id_is_used_once_at_a_time_and_calls_are_counted), UNIT(a_tool_can_ask_the_client),

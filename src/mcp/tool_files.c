@@ -276,25 +276,51 @@ static void fail_too_large(struct job_file *j, const struct session *session, ui
 	call_finish_tool(c, json_pack("[o]", call_text(text)), o, true);
 }
 
-static void finish_read(struct job_file *j, const struct contents *file)
+static json_t *about_file(const struct job_file *j, const struct contents *file)
 {
-	struct call *c = j->call;
 	char path[4200];
 
 	(void)snprintf(path, sizeof(path), TOOL_DATA "/%s", j->path);
-	AUTO_JSON *encoded = contents_base64(file);
-	json_t *o = json_pack("{s:s,s:s,s:I,s:s,s:O}", "path", path, "mime_type", file->mime,
-		"size_bytes", (json_int_t)file->size, "sha256", file->sha256, "content_base64",
-		encoded);
-	json_t *content = json_array();
-	if (file->is_image)
-		(void)json_array_append_new(
-			content, json_pack("{s:s,s:O,s:s}", "type", "image", "data", encoded,
-					 "mimeType", file->mime));
-	else if (contents_is_text(file))
-		(void)json_array_append_new(content, call_text(file->data));
+	return json_pack("{s:s,s:s,s:I,s:s}", "path", path, "mime_type", file->mime, "size_bytes",
+		(json_int_t)file->size, "sha256", file->sha256);
+}
+
+/* The image, and what it is as a text: many clients show their model only structuredContent when
+ * there is one, and would leave the image out. */
+static void finish_image(struct job_file *j, const struct contents *file)
+{
+	struct call *c = j->call;
+	AUTO_JSON *about = about_file(j, file);
+	AUTO_FREE char *text = json_dumps(about, JSON_COMPACT);
+	json_t *content = json_pack("[{s:s,s:o,s:s},o]", "type", "image", "data",
+		contents_base64(file), "mimeType", file->mime, call_text(text));
+
 	job_free(j);
-	call_finish_tool(c, content, o, false);
+	call_finish_tool(c, content, NULL, false);
+}
+
+static void finish_bytes(struct job_file *j, const struct contents *file)
+{
+	struct call *c = j->call;
+	json_t *o = about_file(j, file);
+
+	(void)json_object_set_new(o, "content_base64", contents_base64(file));
+	job_free(j);
+	call_finish_tool(c, NULL, o, false);
+}
+
+static void finish_read(struct job_file *j, const struct contents *file)
+{
+	struct call *c = j->call;
+
+	if (file->is_image) {
+		finish_image(j, file);
+	} else if (contents_is_text(file)) {
+		job_free(j);
+		call_finish_tool(c, json_pack("[o]", call_text(file->data)), NULL, false);
+	} else {
+		finish_bytes(j, file);
+	}
 }
 
 static void on_turn(void *ctx, const struct session_file *file)
@@ -462,15 +488,7 @@ const struct mcp_tool tool_read_artifact = {
 	.input_schema = INPUT(",\"path\":{\"type\":\"string\",\"minLength\":1,\"maxLength\":4096,"
 			      "\"description\":\"such as /mnt/data/plot.png\"}",
 		"\"session_id\",\"path\""),
-	/* An error has to fit it too. */
-	.output_schema = "{" SCHEMA_DIALECT ",\"type\":\"object\",\"anyOf\":[{\"required\":["
-			 "\"path\",\"mime_type\",\"content_base64\"]},"
-			 "{\"required\":[\"error\",\"download_url\"]}],\"properties\":{"
-			 "\"error\":{\"type\":\"string\"},\"limit_bytes\":{\"type\":\"integer\"},"
-			 "\"download_url\":{\"type\":\"string\"},"
-			 "\"path\":{\"type\":\"string\"},\"mime_type\":{\"type\":\"string\"},"
-			 "\"size_bytes\":{\"type\":\"integer\"},\"sha256\":{\"type\":\"string\"},"
-			 "\"content_base64\":{\"type\":\"string\"}}}",
+	/* No output_schema: it would demand structuredContent of an image and of a text. */
 	.annotations = TOOL_READS,
 	.run = read_artifact,
 };

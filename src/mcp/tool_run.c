@@ -427,12 +427,7 @@ static void sandbox_run(struct call *c, const json_t *arguments)
 	"\"duration_ms\":{\"type\":\"integer\"},\"session_id\":{\"type\":\"string\"}"
 #define CODE_OUTPUT                                                                                \
 	"{" SCHEMA_DIALECT ",\"type\":\"object\",\"properties\":{" OUTCOME ","                     \
-	"\"traceback\":{\"type\":[\"string\",\"null\"]},"                                          \
-	"\"result\":{\"type\":[\"string\",\"null\"],\"description\":"                              \
-	"\"of a kernel: the last expression\"},"                                                   \
-	"\"execution_count\":{\"type\":\"integer\"},"                                              \
-	"\"fresh\":{\"type\":[\"string\",\"null\"],\"description\":"                               \
-	"\"of a kernel: why variables of before are not there\"}," ARTIFACTS_SCHEMA "},"           \
+	"\"traceback\":{\"type\":[\"string\",\"null\"]}," ARTIFACTS_SCHEMA "},"                    \
 	"\"required\":[\"run_id\",\"exit_code\",\"stdout\",\"stderr\",\"traceback\","              \
 	"\"truncated\",\"artifacts\"]}"
 
@@ -457,7 +452,7 @@ const struct mcp_tool tool_run_python = {
 		"before.\"},"
 		"\"restart\":{\"type\":\"boolean\",\"default\":false,\"description\":"
 		"\"With kernel: begin with a fresh interpreter.\"}}}",
-	.output_schema = CODE_OUTPUT,
+	/* No output_schema: it would demand structuredContent of a result with images. */
 	.annotations = TOOL_CHANGES,
 	.run = run_python,
 };

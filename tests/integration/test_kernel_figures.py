@@ -6,7 +6,7 @@ import pytest
 
 from jar import SLOWER
 from server import make_server, server, users  # noqa: F401 (fixtures)
-from test_kernel import Kernel
+from test_kernel import Kernel, told
 
 HAS_MATPLOTLIB = subprocess.run(["/usr/bin/python3", "-c", "import matplotlib, PIL"], check=False,
                                 capture_output=True).returncode == 0
@@ -17,13 +17,13 @@ START = "import matplotlib.pyplot as plt\n"
 
 class Figures(Kernel):
     def show(self, code):
-        """(structured content, images)"""
+        """(what is told of it, images)"""
         result = self.ask(code, limits={"seconds": 100 * SLOWER})
         images = [c for c in result["content"] if c["type"] == "image"]
         for image in images:
             start = {"image/png": b"\x89PNG", "image/jpeg": b"\xff\xd8\xff"}[image["mimeType"]]
             assert base64.b64decode(image["data"]).startswith(start)
-        return result["structuredContent"], images
+        return told(result), images
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Files of sessions as MCP shows them: how many there are, what they hold, who hears of them."""
 import base64
+import json
 
 import pytest
 
@@ -55,14 +56,16 @@ def test_an_image_is_known_by_its_content(client):
     def read(name):
         result = client.call("read_artifact", session_id="s", path=name)
         assert not result["isError"]
-        return result["content"][0], result["structuredContent"]["mime_type"]
+        return result["content"]
     for name in ("x.jpeg", "real.png"):
-        content, mime = read(name)
-        assert (content["type"], content["mimeType"], mime) == ("image", "image/png", "image/png")
+        content, about = read(name)
+        assert (content["type"], content["mimeType"]) == ("image", "image/png")
         assert base64.b64decode(content["data"]) == PNG
+        assert json.loads(about["text"])["mime_type"] == "image/png"
     for name in ("fake.png", "e.png"):
-        content, mime = read(name)
-        assert (content["type"], mime) == ("text", "application/octet-stream")
+        (content,) = read(name)
+        assert content["type"] == "text"
+        assert json.loads(content["text"])["mime_type"] == "application/octet-stream"
 
 
 # --- who hears of them ---
@@ -87,7 +90,8 @@ def test_base64_is_taken_as_it_is_written(client, content):
     got = client.good("run_python", session_id="s", code="print(open('c.txt').read())",
                       limits=None, env=None, kernel=None)
     assert got["stdout"] == "abcd\n"
-    assert client.good("read_artifact", session_id="s", path="./c.txt")["path"] == "/mnt/data/c.txt"
+    assert client.call("read_artifact", session_id="s", path="./c.txt")["content"] == [
+        {"type": "text", "text": "abcd"}]
 
 
 @once
