@@ -197,6 +197,11 @@ ATTACKS = {
                                control=[socket.SOL_SOCKET, socket.SO_REUSEADDR], outside=True)
        for name, level, option in (("", 0, 0), ("_upper_bits_of_level", UPPER, 0),
                                    ("_upper_bits_of_option", 0, UPPER))},
+    **{f"socket_filter_{name}": attack(set_option, socket.SOL_SOCKET, option, fails="ENOPROTOOPT",
+                                       control=[socket.SOL_SOCKET, socket.SO_REUSEADDR],
+                                       outside=True)
+       for name, option in (("classic", 26), ("ebpf", 50), ("reuseport_classic", 51),
+                            ("reuseport_ebpf", 52), ("with_upper_bits", 26 | UPPER))},
     "socket_alg_with_upper_bits": attack(open_socket, 38 | UPPER, socket.SOCK_SEQPACKET,
                                          fails="EAFNOSUPPORT",
                                          control=[socket.AF_INET, socket.SOCK_STREAM]),
