@@ -120,8 +120,9 @@ int mount_enter(struct step_context *c, struct err *err)
 		return r;
 	if (mount("/workspace", "/mnt/data", NULL, MS_BIND, NULL) < 0)
 		return err_errno(err, "mount /mnt/data");
+	/* All boxes share the terminals that /proc/sys/kernel/pty/max allows, usually 3072. */
 	if (mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC,
-		    "newinstance,ptmxmode=0666,mode=0620") < 0)
+		    "newinstance,ptmxmode=0666,mode=0620,max=64") < 0)
 		return err_errno(err, "mount /dev/pts");
 	return 0;
 }

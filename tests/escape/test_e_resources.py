@@ -404,6 +404,7 @@ def test_exhausting_descriptors_hurts_nobody_else(box):
         greedy = [box.start("exhaust.py", "descriptors", "100000", "hold", "3", options=options)
                   for _ in range(3)]
         assert wait_until(lambda: len(processes_with("exhaust.py")) >= 6)
+    ("terminals", {"ENOSPC"}, 64),
         assert box.run("echo", "ran", options=options).out == "ran\n"
         for child in greedy:
             child.send_signal(signal.SIGTERM)

@@ -132,6 +132,10 @@ def watches():
 def timers():
     timer = ctypes.c_void_p()
     if libc.timer_create(1, None, ctypes.byref(timer)) < 0:
+def terminals():
+    kept.append(os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY))
+
+
         raise OSError(ctypes.get_errno(), "timer_create")
     kept.append(timer)
 
@@ -176,7 +180,7 @@ WAYS = {
     "workspace": file_in("/workspace"), "tmp": file_in("/tmp"), "shm": file_in("/dev/shm"),
     "data": file_in("/mnt/data"), "pipes": pipes, "sockets": pairs_of_sockets,
     "preallocate": preallocate, "inodes": inodes, "attributes": attributes,
-    "descriptors": descriptors, "epolls": epolls, "inotify": inotify, "watches": watches,
+    "descriptors": descriptors, "terminals": terminals, "epolls": epolls, "inotify": inotify, "watches": watches,
     "timers": timers, "queued_signals": queued_signals, "locked_memory": locked_memory,
     "processes": processes, "threads": threads,
 }
