@@ -95,7 +95,7 @@ static struct cgroup *new_closed(struct cgroup_host *h, const char *name)
 	(void)snprintf(cg->name, sizeof(cg->name), "%s", name);
 	cg->clone_fd = -1;
 	cg->event_fd = -1;
-	cg->usage_fd = cg->reset_fd = cg->alive_fd = -1;
+	cg->usage_fd = cg->reset_fd = cg->sockets_fd = cg->alive_fd = -1;
 	for (size_t i = 0; i < CGROUP_TREES_MAX; i++) {
 		cg->join_fds[i] = -1;
 		for (size_t k = 0; k < CGROUP_GAUGES_MAX; k++)
@@ -140,6 +140,7 @@ void cgroup_close_memory(struct cgroup *cg)
 	close_fdp(&cg->event_fd);
 	close_fdp(&cg->usage_fd);
 	close_fdp(&cg->reset_fd);
+	close_fdp(&cg->sockets_fd);
 	close_fdp(&cg->alive_fd); /* processes may be counted in the same hierarchy */
 }
 

@@ -81,6 +81,7 @@ struct cgroup_ops {
 	 * has no such thing. */
 	const char *usage_file;
 	const char *usage_swap_file;
+	const char *usage_sockets_file; /* what is not in usage_file */
 	const char *reset_file;
 
 	/* Files that a child writes "0" to, or NULL where clone3() can do it. */
@@ -135,6 +136,7 @@ struct cgroup {
 	int gauge_fds[CGROUP_TREES_MAX][CGROUP_GAUGES_MAX];
 	int usage_fd; /* of its memory, and where that begins anew; -1 when it is not kept */
 	int reset_fd;
+	int sockets_fd;
 	int alive_fd;      /* how many processes are in there */
 	bool is_held;      /* files of hierarchies in which it is kept stay open */
 	bool keeps_memory; /* its group in that of memory is used again as well */

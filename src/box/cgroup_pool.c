@@ -24,7 +24,7 @@
 /* Of that many groups files stay open: as many as there may be boxes in a busy hour, those that
  * wait among them. So many it takes for one: four to enter it, and what is counted and watched. */
 #define HELD_MAX 128u
-#define HELD_FDS 13u
+#define HELD_FDS 14u
 
 /* Its init and its command: no box that ran had fewer processes at once. */
 #define PIDS_PEAK_MIN 2u
@@ -210,13 +210,23 @@ static uint64_t read_residue(struct cgroup *cg, const struct cgroup_tree *memory
 				      : reread(memory, cg->name, ops->usage_file, &cg->usage_fd);
 }
 
+/* Sockets whose last processes are gone can live on in AF_UNIX queues, until the kernel collects
+ * these. The kernel refuses a limit below what is charged. */
+static bool has_sockets(struct cgroup *cg, const struct cgroup_tree *memory)
+{
+	const char *file = memory->ops->usage_sockets_file;
+	uint64_t bytes = file ? reread(memory, cg->name, file, &cg->sockets_fd) : USAGE_UNKNOWN;
+
+	return bytes != USAGE_UNKNOWN && bytes > RESIDUE_BYTES_MAX;
+}
+
 static bool keep_memory(struct cgroup *cg, const struct cgroup_tree *memory)
 {
 	struct cgroup_stats stats;
 
 	if (!memory->ops->reset_file || !cg->is_held || cg->was_killed || !is_empty(cg))
 		return false;
-	if (read_residue(cg, memory) > RESIDUE_BYTES_MAX)
+	if (read_residue(cg, memory) > RESIDUE_BYTES_MAX || has_sockets(cg, memory))
 		return false;
 	cgroup_read_stats(cg, &stats);
 	/* The kernel may ring for what then killed nobody. */

@@ -12,7 +12,7 @@
 #define BURN_NS UINT64_C(100000000)
 
 /* Of each group that is used again so many files stay open at most. */
-#define HELD_FDS 13
+#define HELD_FDS 14
 
 static struct cgroup *take(struct cgroup_host *h, const char *name)
 {
@@ -479,7 +479,8 @@ static struct cgroup *pretend_group(struct cgroup_host *h)
 
 	*cg = (struct cgroup){ .host = h, .name = "box", .is_held = true };
 	h->n_held++;
-	cg->clone_fd = cg->event_fd = cg->usage_fd = cg->reset_fd = cg->alive_fd = -1;
+	cg->clone_fd = cg->event_fd = cg->usage_fd = cg->reset_fd = cg->sockets_fd = -1;
+	cg->alive_fd = -1;
 	for (size_t i = 0; i < CGROUP_TREES_MAX; i++) {
 		cg->join_fds[i] = -1;
 		for (size_t k = 0; k < CGROUP_GAUGES_MAX; k++)
@@ -489,7 +490,7 @@ static struct cgroup *pretend_group(struct cgroup_host *h)
 }
 
 /* Whether one is kept of which so much is in memory, and in swap as well if that is counted. */
-static bool is_kept_with(const char *in_memory, const char *with_swap)
+static bool is_kept_with(const char *in_memory, const char *with_swap, const char *of_sockets)
 {
 	SCRATCH(d);
 	char path[128];
@@ -500,6 +501,8 @@ static bool is_kept_with(const char *in_memory, const char *with_swap)
 	scratch_write(memory_fd, "box/memory.max_usage_in_bytes", in_memory);
 	if (with_swap)
 		scratch_write(memory_fd, "box/memory.memsw.usage_in_bytes", with_swap);
+	if (of_sockets)
+		scratch_write(memory_fd, "box/memory.kmem.tcp.usage_in_bytes", of_sockets);
 	(void)snprintf(path, sizeof(path), "%s/pids", d.path);
 	AUTO_FD pids_fd = make_tree(path, "pids.current", "0\n");
 	struct cgroup_host h = { .n_trees = 2,
@@ -518,10 +521,16 @@ static bool is_kept_with(const char *in_memory, const char *with_swap)
 
 TEST(what_was_swapped_out_is_charged_as_well)
 {
-	CHECK(is_kept_with("4096\n", NULL));
-	CHECK(is_kept_with("4096\n", "8192\n"));
-	CHECK(!is_kept_with("4096\n", "4194304\n"));
-	CHECK(!is_kept_with("4194304\n", NULL));
+	CHECK(is_kept_with("4096\n", NULL, NULL));
+	CHECK(is_kept_with("4096\n", "8192\n", NULL));
+	CHECK(!is_kept_with("4096\n", "4194304\n", NULL));
+	CHECK(!is_kept_with("4194304\n", NULL, NULL));
+}
+
+TEST(what_sockets_have_queued_is_charged_as_well)
+{
+	CHECK(is_kept_with("4096\n", NULL, "8192\n"));
+	CHECK(!is_kept_with("4096\n", NULL, "4194304\n"));
 }
 
 /* As somebody does who cleans up groups without processes. */
@@ -543,7 +552,8 @@ TEST(one_that_was_taken_away_is_not_used_again)
 	CHECK_EQ(scratch_count_fds(), n_before);
 }
 
-TESTS(UNIT(what_was_swapped_out_is_charged_as_well), UNIT(an_alarm_is_not_for_who_comes_next),
+TESTS(UNIT(what_was_swapped_out_is_charged_as_well),
+	UNIT(what_sockets_have_queued_is_charged_as_well), UNIT(an_alarm_is_not_for_who_comes_next),
 	UNIT(the_memory_of_the_one_before_does_not_count),
 	UNIT(a_group_that_pages_are_charged_to_is_not_kept),
 	UNIT(one_that_was_taken_away_is_not_used_again),

@@ -80,7 +80,8 @@ TEST(v2_limits_are_written_as_the_kernel_wants_them)
 TEST(v1_limits_are_written_as_the_kernel_wants_them)
 {
 	static const char *const files[] = { "box/memory.limit_in_bytes",
-		"box/memory.memsw.limit_in_bytes", "box/pids.max", "box/cpu.cfs_quota_us" };
+		"box/memory.memsw.limit_in_bytes", "box/memory.kmem.tcp.limit_in_bytes",
+		"box/pids.max", "box/cpu.cfs_quota_us" };
 	CLEANUP(fake_fini) struct fake f = make_fake(&cgroup_v1);
 	struct limits l = { .memory_bytes = 64 * MIB, .cpu_milli = 500, .pids = 7 };
 
@@ -89,6 +90,7 @@ TEST(v1_limits_are_written_as_the_kernel_wants_them)
 	CHECK_EQ(cgroup_tree_set_limits(&f.tree, "box", &l, 0, NULL), 0);
 	check_file(&f, "box/memory.limit_in_bytes", "67108864");
 	check_file(&f, "box/memory.memsw.limit_in_bytes", "67108864");
+	check_file(&f, "box/memory.kmem.tcp.limit_in_bytes", "8388608");
 	check_file(&f, "box/pids.max", "7");
 	check_file(&f, "box/cpu.cfs_quota_us", "50000");
 	l.cpu_milli = 700;

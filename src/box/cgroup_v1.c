@@ -16,6 +16,20 @@ static void format_memory(const struct limits *l, char *buf)
 	(void)snprintf(buf, CGROUP_VALUE_MAX, "%llu", (unsigned long long)l->memory_bytes);
 }
 
+/* What TCP and UDP sockets have queued has a counter of its own, beside that of memory, and is
+ * counted only where it has a limit. Without one a box holds as much as the host allows all its
+ * sockets (tcp_mem, udp_mem). */
+#define SOCKETS_PART 8
+#define SOCKETS_MIN  (UINT64_C(4) << 20)
+
+static void format_sockets(const struct limits *l, char *buf)
+{
+	uint64_t part = l->memory_bytes / SOCKETS_PART;
+
+	(void)snprintf(buf, CGROUP_VALUE_MAX, "%llu",
+		(unsigned long long)(part < SOCKETS_MIN ? SOCKETS_MIN : part));
+}
+
 static void format_pids(const struct limits *l, char *buf)
 {
 	(void)snprintf(buf, CGROUP_VALUE_MAX, "%llu", (unsigned long long)l->pids);
@@ -32,6 +46,7 @@ static void format_quota(const struct limits *l, char *buf)
 static const struct cgroup_knob knobs[] = {
 	{ CONTROLLER_MEMORY, "memory.limit_in_bytes", format_memory, false },
 	{ CONTROLLER_MEMORY, "memory.memsw.limit_in_bytes", format_memory, true },
+	{ CONTROLLER_MEMORY, "memory.kmem.tcp.limit_in_bytes", format_sockets, true },
 	{ CONTROLLER_PIDS, "pids.max", format_pids, false },
 	{ CONTROLLER_CPU, "cpu.cfs_quota_us", format_quota, false },
 };
@@ -126,6 +141,7 @@ const struct cgroup_ops cgroup_v1 = {
 	.n_gauges = ARRAY_SIZE(gauges),
 	.usage_file = "memory.usage_in_bytes",
 	.usage_swap_file = "memory.memsw.usage_in_bytes",
+	.usage_sockets_file = "memory.kmem.tcp.usage_in_bytes",
 	.reset_file = "memory.max_usage_in_bytes",
 	/* Not cgroup.procs: a single thread that moves itself is spared the lock
 	 * that stops every fork and exit on the machine, for up to milliseconds. */

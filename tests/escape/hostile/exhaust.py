@@ -28,6 +28,35 @@ def pairs_of_sockets():
         pass
 
 
+def fill(s, to):
+    try:
+        for _ in range(300):
+            s.sendto(b"x" * 30000, to) if to else s.send(b"x" * 30000)
+    except (BlockingIOError, OSError):
+        pass
+
+
+def tcp():
+    """One connection with as much unread data as it takes."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        ends = socket.create_connection(server.getsockname()), server.accept()[0]
+    kept.extend(ends)
+    for s in ends:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 30)
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 30)
+        s.setblocking(False)
+    fill(ends[0], None)
+
+
+def udp():
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    kept.append(s)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 30)
+    s.bind(("127.0.0.1", 0))
+    s.setblocking(False)
+    fill(s, s.getsockname())
+
+
 def pipes():
     """One pipe, filled; larger ones are asked for, and refused at some point."""
     r, w = os.pipe()
@@ -103,6 +132,10 @@ def descriptors():
     kept.append(os.open("/dev/null", os.O_RDONLY))
 
 
+def terminals():
+    kept.append(os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY))
+
+
 def epolls():
     kept.append(select.epoll())
 
@@ -132,10 +165,6 @@ def watches():
 def timers():
     timer = ctypes.c_void_p()
     if libc.timer_create(1, None, ctypes.byref(timer)) < 0:
-def terminals():
-    kept.append(os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY))
-
-
         raise OSError(ctypes.get_errno(), "timer_create")
     kept.append(timer)
 
@@ -179,6 +208,7 @@ WAYS = {
     "anonymous": anonymous, "shared": shared, "memfd": memfd, "system_v": system_v,
     "workspace": file_in("/workspace"), "tmp": file_in("/tmp"), "shm": file_in("/dev/shm"),
     "data": file_in("/mnt/data"), "pipes": pipes, "sockets": pairs_of_sockets,
+    "tcp": tcp, "udp": udp,
     "preallocate": preallocate, "inodes": inodes, "attributes": attributes,
     "descriptors": descriptors, "terminals": terminals, "epolls": epolls, "inotify": inotify, "watches": watches,
     "timers": timers, "queued_signals": queued_signals, "locked_memory": locked_memory,
