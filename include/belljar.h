@@ -152,6 +152,7 @@ struct belljar_task_options {
 	bool tty;      /* the guest gets a terminal */
 	unsigned rows; /* of that terminal; default 24 by 80 */
 	unsigned columns;
+	bool workspace_exec; /* files in /workspace and /tmp can be executed */
 };
 
 /* Check and copy what is to be run. -EINVAL names what is wrong. */
@@ -203,11 +204,14 @@ struct belljar_result {
 	uint64_t log_bytes;  /* what it printed */
 	uint64_t captured_bytes;
 	uint64_t captured_files;
-	uint64_t skipped_files;       /* matched, but passed the capture limit */
+	uint64_t skipped_files;       /* matched, but passed the capture limit: see skipped_file */
 	bool capture_incomplete;      /* the box ended before all files were out */
 	bool is_warm;                 /* what could be made ahead for it had been */
+	bool workspace_exec;          /* files in /workspace and /tmp could be executed */
 	struct belljar_limits limits; /* as they were applied */
 	char image[65];               /* "host" or the digest */
+	char skipped_file[256];       /* the first of those, cut to this size; else empty */
+	char unmatched_capture[256];  /* the first glob that matched nothing; else empty */
 	char message[256];            /* one clause that says what happened */
 };
 

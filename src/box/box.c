@@ -247,6 +247,13 @@ int box_prepare(const struct box_host *host, const struct box_order *order, stru
 	return 0;
 }
 
+enum seal box_seal_for(const struct spec *spec)
+{
+	if (!spec_is_plain(spec))
+		return SEAL_NONE;
+	return spec->exec ? SEAL_EXEC : SEAL_PLAIN;
+}
+
 int box_clone(const struct box_host *host, const struct box_order *order, int init_fd,
 	struct box *box, struct err *err)
 {
@@ -257,7 +264,7 @@ int box_clone(const struct box_host *host, const struct box_order *order, int in
 		.n_join_fds = order->n_join_fds,
 		.uid = host->privileged ? order->uid : geteuid(),
 		.gid = host->privileged ? (gid_t)order->uid : getegid(),
-		.is_sealed = order->is_sealed,
+		.seal = order->seal,
 	};
 	pid_t pid = clone_onto(host, order, box);
 

@@ -36,14 +36,25 @@ struct box_host {
 	uint64_t clone_flags; /* CLONE_PARENT: boxes are its siblings */
 };
 
+/* For which runs all of a box is closed before it waits: only for those that spec_is_plain(). */
+enum seal {
+	SEAL_NONE,  /* for any run: closed once the run is known */
+	SEAL_PLAIN, /* for plain ones */
+	SEAL_EXEC,  /* for plain ones that execute files of /workspace and /tmp */
+	SEAL_COUNT,
+};
+
+/* The seal that suits a run. */
+enum seal box_seal_for(const struct spec *spec);
+
 /* What is to be made. */
 struct box_order {
 	const struct root *root;
 	const int *join_fds; /* its cgroup, see cgroup_join(); the caller's */
 	size_t n_join_fds;
-	int cgroup_fd;  /* see cgroup_clone_fd(); -1 for none */
-	uid_t uid;      /* whom it belongs to on a host that is privileged */
-	bool is_sealed; /* all is closed before it waits: for a spec_is_plain() only */
+	int cgroup_fd; /* see cgroup_clone_fd(); -1 for none */
+	uid_t uid;     /* whom it belongs to on a host that is privileged */
+	enum seal seal;
 };
 
 #define BOX_OF_TEMPLATE ((pid_t)-1)

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -250,8 +251,28 @@ bool guest_find_program(const struct spec *spec, char *buf, size_t size)
 	return false;
 }
 
+/* Whether it would be executed but for the mount that it is on. */
+static bool is_noexec(const char *path)
+{
+	struct stat st;
+	struct statvfs fs;
+
+	return stat(path, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & 0111) &&
+	       statvfs(path, &fs) == 0 && (fs.f_flag & ST_NOEXEC);
+}
+
+static bool is_on_noexec(const char *const *paths)
+{
+	while (*paths && !is_noexec(*paths))
+		paths++;
+	return *paths != NULL;
+}
+
 static int explain(const struct start *s, struct err *err)
 {
+	if (streq(s->failed, "execute") && s->error == EACCES && is_on_noexec(s->paths))
+		return err_set(err, -EACCES, "cannot execute '%.80s': " SPEC_NOEXEC_HINT,
+			s->spec->argv[0]);
 	if (streq(s->failed, "execute"))
 		return err_set(err, -s->error, "cannot execute '%s': %s", s->spec->argv[0],
 			strerror(s->error));

@@ -464,7 +464,7 @@ static void get_ready(struct init *in, struct step_context *c)
 		r = guest_set_bounds(&err);
 	if (r == 0 && !in->args->host->clone_guest)
 		guest_reset_handlers();
-	if (r == 0 && in->args->is_sealed)
+	if (r == 0 && in->args->seal != SEAL_NONE)
 		r = run_steps(c, sealing_steps, ARRAY_SIZE(sealing_steps), &err);
 	if (r < 0)
 		give_up(REASON_PROVISION_FAILED, r, &err);
@@ -483,7 +483,7 @@ static void get_set(struct init *in, struct step_context *c)
 	c->workspace_fd = in->workspace_fd;
 	if (r == 0)
 		r = run_steps(c, own_steps, ARRAY_SIZE(own_steps), &err);
-	if (r == 0 && !in->args->is_sealed)
+	if (r == 0 && in->args->seal == SEAL_NONE)
 		r = run_steps(c, sealing_steps, ARRAY_SIZE(sealing_steps), &err);
 	close_fdp(&in->workspace_fd);
 	if (r == 0)
@@ -507,6 +507,7 @@ void init_main(const struct init_args *args)
 		.spec = &in.spec,
 		.uid = args->uid,
 		.gid = args->gid,
+		.exec = args->seal == SEAL_EXEC,
 		.control_fd = CONTROL_FD,
 		.tty_fd = -1,
 		.workspace_fd = -1,

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-struct box_host;
+#include "box/box.h"
 
 struct init_args {
 	const struct box_host *host;
@@ -14,7 +14,7 @@ struct init_args {
 	int control_fd;
 	uid_t uid; /* on the host */
 	gid_t gid;
-	bool is_sealed; /* before it waits; see struct box_order */
+	enum seal seal; /* see struct box_order */
 };
 
 _Noreturn void init_main(const struct init_args *args);

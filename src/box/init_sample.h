@@ -29,7 +29,7 @@ struct play {
 	int listing_fd;
 };
 
-static inline void open_box_as(struct play *p, const char *stage_dir, bool is_sealed)
+static inline void open_box_as(struct play *p, const char *stage_dir, enum seal seal)
 {
 	struct err err = { 0 };
 
@@ -37,14 +37,14 @@ static inline void open_box_as(struct play *p, const char *stage_dir, bool is_se
 	p->out_fd = p->files_fd = p->capture_fd = p->listing_fd = -1;
 	stage_host(&p->stage, stage_dir);
 	struct box_order order = STAGE_ORDER(p->stage.root, 0x70001234);
-	order.is_sealed = is_sealed;
+	order.seal = seal;
 	if (box_start(&p->stage.host, &order, &p->box, &err) < 0)
 		child_fail(__FILE__, __LINE__, err.text);
 }
 
 static inline void open_box(struct play *p, const char *stage_dir)
 {
-	open_box_as(p, stage_dir, false);
+	open_box_as(p, stage_dir, SEAL_NONE);
 }
 
 /* Hand over a shell script, with a pipe for its output. */

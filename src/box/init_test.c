@@ -209,7 +209,7 @@ static void seal_ahead(void *ctx)
 	struct play p;
 	struct cur c;
 
-	open_box_as(&p, ctx, true);
+	open_box_as(&p, ctx, SEAL_PLAIN);
 	for (int i = 0; i < SOON_MS && !is_closed(p.box.pid); i++)
 		(void)usleep(1000);
 	CHILD_CHECK(is_closed(p.box.pid)); /* before it knows what for */
@@ -227,12 +227,56 @@ TEST(a_sealed_box_is_closed_before_its_run)
 	IN_CHILD(seal_ahead, d.path);
 }
 
+#define COPY_AND_EXECUTE                                                                           \
+	"for d in /workspace /mnt/data /tmp /dev/shm; do cp /usr/bin/true $d/t; "                  \
+	"$d/t 2>/dev/null && echo $d; done; :"
+
+static void expect_exec(void *ctx, enum seal seal, bool exec, const char *said)
+{
+	struct play p;
+	struct cur c;
+
+	open_box_as(&p, ctx, seal);
+	p.stage.spec.exec = exec;
+	send_script(&p, COPY_AND_EXECUTE);
+	CHILD_CHECK(hear(&p, &c) == MESSAGE_BOX_RUNNING);
+	CHILD_CHECK(hear_exited(&p) == 0);
+	CHILD_CHECK(printed(&p, said));
+	expect_gone(&p);
+}
+
+static void execute_where_asked(void *ctx)
+{
+	expect_exec(ctx, SEAL_NONE, true, "/workspace\n/mnt/data\n/tmp\n");
+}
+
+static void execute_where_sealed(void *ctx)
+{
+	expect_exec(ctx, SEAL_EXEC, true, "/workspace\n/mnt/data\n/tmp\n");
+}
+
+static void execute_nowhere(void *ctx)
+{
+	expect_exec(ctx, SEAL_NONE, false, "");
+}
+
+TEST(own_files_are_executed_where_that_was_asked_for)
+{
+	SCRATCH(a);
+	SCRATCH(b);
+	SCRATCH(c);
+
+	IN_CHILD(execute_where_asked, a.path);
+	IN_CHILD(execute_where_sealed, b.path);
+	IN_CHILD(execute_nowhere, c.path);
+}
+
 static void ask_too_late(void *ctx)
 {
 	struct play p;
 	struct cur c;
 
-	open_box_as(&p, ctx, true);
+	open_box_as(&p, ctx, SEAL_PLAIN);
 	p.stage.spec.limits.tmp_bytes /= 2;
 	send_script(&p, "true");
 	CHILD_CHECK(hear(&p, &c) == MESSAGE_BOX_FAILED);
@@ -249,6 +293,7 @@ TEST(a_sealed_box_has_no_other_sizes)
 }
 
 TESTS(UNIT(a_sealed_box_is_closed_before_its_run), UNIT(a_sealed_box_has_no_other_sizes),
+	UNIT(own_files_are_executed_where_that_was_asked_for),
 	UNIT(a_guest_runs_and_its_end_is_told),
 	UNIT(nobody_outlives_the_guest_and_nobody_harms_init),
 	UNIT(what_can_not_be_started_is_told), UNIT(signals_are_passed_on),

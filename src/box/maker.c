@@ -66,9 +66,9 @@ static void make(const struct box_host *host, const struct frame *f)
 
 	cur_init(&c, f->data, f->size);
 	uid_t uid = cur_u32(&c);
-	bool is_sealed = cur_bool(&c);
+	uint8_t seal = cur_u8(&c);
 	size_t n_cgroups = cur_bool(&c) ? 1 : 0;
-	if (cur_end(&c) < 0 || f->n_fds < FIXED + n_cgroups) {
+	if (cur_end(&c) < 0 || seal >= SEAL_COUNT || f->n_fds < FIXED + n_cgroups) {
 		say_failed("the keeper's word is not understood");
 		return;
 	}
@@ -78,7 +78,7 @@ static void make(const struct box_host *host, const struct frame *f)
 		.n_join_fds = f->n_fds - FIXED - n_cgroups,
 		.cgroup_fd = n_cgroups ? f->fds[FIXED] : -1,
 		.uid = uid,
-		.is_sealed = is_sealed,
+		.seal = (enum seal)seal,
 	};
 	if (box_clone(host, &order, f->fds[INIT], &box, &err) < 0)
 		say_failed(err.text);
@@ -164,7 +164,7 @@ int maker_ask(const struct maker *m, const struct box_order *order, const struct
 	}
 	put_init(&p, 64);
 	put_u32(&p, order->uid);
-	put_u8(&p, order->is_sealed);
+	put_u8(&p, (uint8_t)order->seal);
 	put_u8(&p, order->cgroup_fd >= 0);
 	int r = frame_send(m->control_fd, MESSAGE_MAKER_MAKE, &p, fds, n);
 	put_fini(&p);

@@ -107,12 +107,24 @@ static int mask_proc(struct err *err)
 	return r;
 }
 
+/* Of these mounts alone, which are this box's: a workspace that outlives it stays noexec. */
+static int allow_exec(struct err *err)
+{
+	static const char *const paths[] = { "/workspace", "/mnt/data", "/tmp" };
+	struct mount_attr attr = { .attr_clr = MOUNT_ATTR_NOEXEC };
+
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		if (syscall(SYS_mount_setattr, AT_FDCWD, paths[i], 0, &attr, sizeof(attr)) < 0)
+			return err_errno(err, "make files in %s executable", paths[i]);
+	}
+	return 0;
+}
+
 int mount_enter(struct step_context *c, struct err *err)
 {
 	struct spec standard;
 	int r = mask_proc(err);
 
-	(void)c;
 	spec_init(&standard);
 	for (size_t i = 0; i < ARRAY_SIZE(writable) && r == 0; i++)
 		r = mount_tmpfs(i, size_of(i, &standard.limits), 0, err);
@@ -124,7 +136,7 @@ int mount_enter(struct step_context *c, struct err *err)
 	if (mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC,
 		    "newinstance,ptmxmode=0666,mode=0620,max=64") < 0)
 		return err_errno(err, "mount /dev/pts");
-	return 0;
+	return c->exec ? allow_exec(err) : 0;
 }
 
 /* A workspace that outlives the run, instead of the box's own, which stays beneath. The
@@ -154,5 +166,7 @@ int workspace_enter(struct step_context *c, struct err *err)
 		if (bytes != size_of(i, &standard.limits))
 			r = mount_tmpfs(i, bytes, MS_REMOUNT, err);
 	}
+	if (r == 0 && c->spec->exec && !c->exec)
+		r = allow_exec(err);
 	return r;
 }

@@ -5,7 +5,8 @@
 #include <sys/mount.h>
 #include <sys/types.h>
 
-/* Nothing in them is executed, is a device, or gives anybody else's rights. */
+/* Nothing in them is executed, is a device, or gives anybody else's rights. For a run that
+ * executes its own files, the box lifts the first from its own mounts. */
 #define MOUNT_SAFE (MS_NOSUID | MS_NODEV | MS_NOEXEC)
 
 /* The options of a tmpfs of `bytes`, and the part of them that can be changed later. */

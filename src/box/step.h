@@ -2,6 +2,7 @@
  * runs in the init of the box, in the order of the table in init.c, and each
  * failure refuses the run. */
 #pragma once
+#include <stdbool.h>
 #include <sys/types.h>
 
 struct box_host;
@@ -14,6 +15,7 @@ struct step_context {
 	const struct spec *spec; /* empty in the steps before there is one */
 	uid_t uid;               /* who the box is on the host, as the keeper sees it */
 	gid_t gid;
+	bool exec; /* files in /workspace and /tmp can be executed already */
 	int control_fd;
 	int tty_fd;       /* slave of the guest's terminal, once made; else -1 */
 	int workspace_fd; /* a mount to be used as the workspace, else -1 */
@@ -25,7 +27,7 @@ step_fn cgroup_enter;    /* see the box's own cgroup as the root */
 step_fn user_enter;      /* become the one user there is */
 step_fn mount_enter;     /* /workspace, /tmp, /dev/shm, /dev/pts, masks over /proc */
 step_fn name_enter;      /* the name of the machine */
-step_fn workspace_enter; /* the sizes this run asked for */
+step_fn workspace_enter; /* the workspace, sizes and exec that this run asked for */
 step_fn tty_enter;       /* make the terminal when one is wanted */
 step_fn bounds_enter;    /* no way to get a capability */
 step_fn caps_enter;      /* no capability */

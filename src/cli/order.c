@@ -46,6 +46,9 @@ const struct option_row order_options[] = {
 	{ "--cwd", 0, OPTION_STRING, AT(cwd), "DIR", "working directory (default: /workspace)" },
 	{ "--require", 0, OPTION_STRING, AT(require), "LIST",
 		"refuse to run unless these limits hold: memory,cpu,... or all" },
+	{ "--exec", 0, OPTION_FLAG, AT(exec), NULL,
+		"files in /workspace and /tmp can be executed (the default)" },
+	{ "--no-exec", 0, OPTION_FLAG, AT(no_exec), NULL, "they cannot: both are noexec" },
 	{ "--json", 0, OPTION_FLAG, AT(json), NULL,
 		"print one JSON object with output and result instead" },
 	{ "--no-tty", 0, OPTION_FLAG, AT(no_tty), NULL, "pipes, even on a terminal" },
@@ -220,6 +223,8 @@ static int prepare(struct order *req, int argc, char **argv, struct err *err)
 		r = make_command(req, argc, argv, err);
 	if (r == 0)
 		r = check_env(&v->env, err);
+	if (r == 0 && v->exec && v->no_exec)
+		r = err_set(err, -EINVAL, "--exec and --no-exec exclude one another");
 	if (r == 0 && v->captures.n > 0 && !v->out)
 		r = err_set(err, -EINVAL, "--capture needs --out DIR");
 	if (r == 0 && v->require)
@@ -251,6 +256,7 @@ static void fill_task(struct order *req, bool source_was_stdin)
 	t->n_files = req->n_files;
 	t->captures = req->captures;
 	t->capture_dir = v->out;
+	t->workspace_exec = !v->no_exec;
 	t->limits = (struct belljar_limits){
 		.timeout_ms = v->timeout_ms,
 		.grace_ms = v->grace_ms,

@@ -32,6 +32,8 @@ struct order_values {
 	bool json;
 	bool quiet;
 	bool no_tty;
+	bool exec; /* which is the default: for scripts that say what they need */
+	bool no_exec;
 	bool no_grace;
 };
 

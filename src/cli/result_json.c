@@ -145,7 +145,7 @@ static void add_result(json_t *object, const struct belljar_result *r)
 {
 	enum reason reason = outcome_reason(r->outcome);
 	json_t *more = json_pack(
-		"{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:b}",
+		"{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:b, s:b, s:o, s:o}",
 		"phase", reason_phase(reason), "reason_code", reason_name(reason), "message",
 		sentence_json(r->message), "exit_code",
 		r->exit_code < 0 ? json_null() : json_integer(r->exit_code), "signal",
@@ -158,7 +158,11 @@ static void add_result(json_t *object, const struct belljar_result *r)
 		facets_json(r->enforced), "not_enforced",
 		facets_json(~r->enforced & ((UINT64_C(1) << BELLJAR_FACET_COUNT) - 1)),
 		"captured_files", (json_int_t)r->captured_files, "skipped_files",
-		(json_int_t)r->skipped_files, "capture_incomplete", (int)r->capture_incomplete);
+		(json_int_t)r->skipped_files, "capture_incomplete", (int)r->capture_incomplete,
+		"workspace_exec", (int)r->workspace_exec, "skipped_file",
+		r->skipped_file[0] ? sentence_json(r->skipped_file) : json_null(),
+		"unmatched_capture",
+		r->unmatched_capture[0] ? sentence_json(r->unmatched_capture) : json_null());
 
 	(void)json_object_update(object, more);
 	json_decref(more);

@@ -83,6 +83,7 @@ int outcome_publish(const struct result *r, const struct spec *spec, struct bell
 		.open_files = r->usage.open_files,
 		.captured_bytes = r->usage.captured_bytes,
 		.is_warm = r->is_warm,
+		.workspace_exec = spec->exec,
 		.limits = public_limits(&spec->limits),
 	};
 	for (size_t i = 0; i < ARRAY_SIZE(outcomes); i++) {

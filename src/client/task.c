@@ -119,6 +119,7 @@ static void make_spec(struct belljar_task *t, const struct belljar_task_options 
 	s->rows = (uint16_t)(o->rows ? o->rows : 24);
 	s->columns = (uint16_t)(o->columns ? o->columns : 80);
 	s->takes_files = o->n_files > 0;
+	s->exec = o->workspace_exec;
 }
 
 static int copy_file(struct task_file *to, const struct belljar_file *from, struct err *err)

@@ -3,7 +3,7 @@
  * MESSAGE_VERSION, and a peer of another version is turned away. */
 #pragma once
 
-#define MESSAGE_VERSION 10
+#define MESSAGE_VERSION 11
 
 /* The name of a keeper, new with each: 64 random bits in hexadecimal. */
 #define KEEPER_ID_SIZE 16
@@ -54,7 +54,7 @@ enum message {
 	MESSAGE_TEMPLATE_SETUP = 80, /* u8 privileged, u32 Landlock's version, text: imports,
 					u64 n, then n times u64: the filter; with the
 					mounts that its boxes begin with */
-	MESSAGE_TEMPLATE_MAKE = 81,  /* u32 uid, u8 whether it is sealed, with the entrances of its
+	MESSAGE_TEMPLATE_MAKE = 81,  /* u32 uid, u8 what it is sealed for, with the entrances of its
 					cgroup */
 	MESSAGE_TEMPLATE_NET = 82,   /* -, with a network nobody is in any more */
 
@@ -64,7 +64,7 @@ enum message {
 	MESSAGE_TEMPLATE_FAILED = 92, /* text: why there is no box, or no template */
 
 	/* keeper -> maker */
-	MESSAGE_MAKER_MAKE = 100, /* u32 uid, u8 whether it is sealed, u8 whether there is a cgroup
+	MESSAGE_MAKER_MAKE = 100, /* u32 uid, u8 what it is sealed for, u8 whether there is a cgroup
 				     to be cloned into; with mounts, network, init's socket, that
 				     cgroup, then the entrances of others */
 

@@ -200,6 +200,7 @@ void spec_put(const struct spec *s, struct put *p)
 	put_u8(p, s->lists);
 	put_u8(p, s->talks);
 	put_u8(p, s->deaf);
+	put_u8(p, s->exec);
 	put_str(p, s->change);
 }
 
@@ -235,6 +236,7 @@ void spec_get(struct spec *s, struct cur *c)
 	s->lists = cur_bool(c);
 	s->talks = cur_bool(c);
 	s->deaf = cur_bool(c);
+	s->exec = cur_bool(c);
 	cur_str_into(c, s->change, sizeof(s->change));
 }
 
@@ -317,6 +319,8 @@ static int check_deed(const struct spec *s, struct err *err)
 		return err_set(err, -EINVAL, "no command");
 	if (!executes && ((s->argv && s->argv[0]) || s->tty))
 		return err_set(err, -EINVAL, "a command where only files are wanted");
+	if (s->exec && !executes)
+		return err_set(err, -EINVAL, "executable files where nothing is executed");
 	if (s->talks && (!executes || s->tty))
 		return err_set(err, -EINVAL, "a socket for what has no stdin");
 	if (s->deaf && (s->talks || s->tty))

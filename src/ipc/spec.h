@@ -85,6 +85,11 @@ const char *facet_name(enum facet f);
  * unknown word and the nearest known one in `err`. */
 int facet_parse_list(const char *text, uint64_t *ret_mask, struct err *err);
 
+/* For who tries it where `exec` is false. */
+#define SPEC_NOEXEC_HINT                                                                           \
+	"files in /workspace and /tmp cannot be executed (noexec): "                               \
+	"use `sh s.sh`, or workspace_exec"
+
 struct spec {
 	char id[RUN_ID_SIZE + 1];
 	char image[65]; /* "host" or the 64 hex digits of an imported image */
@@ -105,6 +110,7 @@ struct spec {
 	bool lists;  /* says what is in the workspace, after the guest ended */
 	bool talks;  /* its stdin is a socket, on which it can answer */
 	bool deaf;   /* its stdin is empty; the client has no end of it */
+	bool exec;   /* files in /workspace and /tmp can be executed */
 	/* The digits of a restore that is under way: what one with these left half done is made
 	 * good before anything else, and the files of this one come with them. Empty: none is. */
 	char change[SPEC_CHANGE_SIZE + 1];

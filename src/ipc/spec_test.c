@@ -452,6 +452,8 @@ TEST(plain_is_what_needs_no_box_of_its_own)
 	CHECK(spec_is_plain(&s));
 	s.limits.memory_bytes /= 2; /* is set from outside */
 	CHECK(spec_is_plain(&s));
+	s.exec = true; /* for which there are boxes too */
+	CHECK(spec_is_plain(&s));
 	s.tty = true;
 	CHECK(!spec_is_plain(&s));
 	s.tty = false;

@@ -95,9 +95,7 @@ int boxes_make_group(
 
 struct box_order boxes_order_for(const struct boxed *b, uid_t uid)
 {
-	struct box_order order = {
-		.root = b->root, .cgroup_fd = -1, .uid = uid, .is_sealed = b->is_sealed
-	};
+	struct box_order order = { .root = b->root, .cgroup_fd = -1, .uid = uid, .seal = b->seal };
 
 	if (b->cgroup) {
 		order.cgroup_fd = cgroup_clone_fd(b->cgroup);
@@ -152,7 +150,7 @@ int boxes_take(struct keeper *k, const struct root *root, const struct spec *spe
 	/* Who ran two will run more. */
 	k->makes_ready = k->warm.warmth != WARM_OFF && (k->makes_ready || k->favourite == root);
 	k->favourite = root;
-	k->favours_plain = spec_is_plain(spec);
+	k->favours = box_seal_for(spec);
 	if (r < 0)
 		return r;
 	b->taken_ns = clock_monotonic_ns();

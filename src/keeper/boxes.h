@@ -29,7 +29,7 @@ struct boxed {
 	const struct root *root;
 	uint64_t template_id; /* it is a clone of that one; 0 for none */
 	bool is_ahead;        /* it was there before its run */
-	bool is_sealed;       /* and is for one that is plain only */
+	enum seal seal;       /* and for which runs it is */
 	uint64_t asked_ns;    /* when a template or the maker was asked for it */
 	uint64_t taken_ns;    /* when its run came */
 };

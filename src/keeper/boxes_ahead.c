@@ -37,11 +37,11 @@ static void add_waiting(struct stock *s, struct boxed *b)
 }
 
 static struct boxed *find_waiting(
-	struct keeper *k, struct stock *s, const struct root *root, bool is_sealed)
+	struct keeper *k, struct stock *s, const struct root *root, enum seal seal)
 {
 	for (struct boxed *b = s->boxes, *next; b; b = next) {
 		next = b->next;
-		if (b->root != root || b->is_sealed != is_sealed)
+		if (b->root != root || b->seal != seal)
 			continue;
 		bool dead = box_reap(&b->box);
 		remove_waiting(s, b);
@@ -80,10 +80,10 @@ static bool may_be_clone(const struct spec *s)
 static struct boxed *take_waiting(
 	struct keeper *k, struct stock *s, const struct root *root, const struct spec *spec)
 {
-	struct boxed *b = spec_is_plain(spec) ? find_waiting(k, s, root, true) : NULL;
+	struct boxed *b = find_waiting(k, s, root, box_seal_for(spec));
 
 	if (!b)
-		b = find_waiting(k, s, root, false);
+		b = find_waiting(k, s, root, SEAL_NONE);
 	stock_count(s, boxes_image_of(root), b != NULL, clock_monotonic_ns());
 	return b;
 }
@@ -99,7 +99,7 @@ struct boxed *boxes_take_waiting(struct keeper *k, const struct root *root, cons
 
 static bool is_open_on(const struct boxed *b, const struct root *root)
 {
-	return root && b->root == root && !b->is_sealed;
+	return root && b->root == root && b->seal == SEAL_NONE;
 }
 
 static size_t count_open(const struct boxed *list, const struct root *root)
@@ -111,37 +111,56 @@ static size_t count_open(const struct boxed *list, const struct root *root)
 	return n;
 }
 
-/* Sealed, or on another image. */
-static struct boxed *find_other(const struct stock *s, const struct root *root)
+static bool is_sealed_for_others(const struct keeper *k, const struct boxed *b)
+{
+	return b->seal != SEAL_NONE && b->seal != k->favours;
+}
+
+/* Sealed, or on another image; first one that does not suit a run like the last one. */
+static struct boxed *find_other(
+	const struct keeper *k, const struct stock *s, const struct root *root)
 {
 	struct boxed *b = s->boxes;
 
+	while (b && !is_sealed_for_others(k, b))
+		b = b->next;
+	if (b)
+		return b;
+	b = s->boxes;
 	while (b && is_open_on(b, root))
 		b = b->next;
 	return b;
 }
 
-/* As long as runs are plain, all but one of those that wait are sealed. */
-static bool is_to_be_sealed(const struct keeper *k, const struct stock *s, const struct orders *o,
+/* As long as runs are plain, all but one of those that wait are sealed for them. */
+static enum seal choose_seal(const struct keeper *k, const struct stock *s, const struct orders *o,
 	const struct root *root)
 {
-	return k->favours_plain && count_open(s->boxes, root) + count_open(o->first, root) > 0;
+	size_t n_open = count_open(s->boxes, root) + count_open(o->first, root);
+
+	return n_open > 0 ? k->favours : SEAL_NONE;
 }
 
-/* How many of these `n` suit a run like the last one. One that is not plain needs an open box. */
+/* How many of them suit a run like the last one. One that is not plain needs an open box. */
 static size_t count_suiting(
-	const struct keeper *k, const struct boxed *list, size_t n, const struct root *root)
+	const struct keeper *k, const struct boxed *list, const struct root *root)
 {
-	return k->favours_plain ? n : count_open(list, root);
+	size_t n = 0;
+
+	if (k->favours == SEAL_NONE)
+		return count_open(list, root);
+	for (; list; list = list->next)
+		n += !is_sealed_for_others(k, list);
+	return n;
 }
 
 static bool wants_more(const struct keeper *k, const struct stock *s, const struct orders *o,
 	const struct root *root)
 {
-	size_t n = count_suiting(k, s->boxes, s->n, root) + count_suiting(k, o->first, o->n, root);
+	size_t n = count_suiting(k, s->boxes, root) + count_suiting(k, o->first, root);
 
 	return !k->stopping && n < stock_wanted(s, clock_monotonic_ns()) &&
-	       (s->n + o->n < s->n_max || find_other(s, root));
+	       (s->n + o->n < s->n_max || find_other(k, s, root));
 }
 
 static void retire_waiting(struct keeper *k, struct stock *s, struct boxed *b)
@@ -155,7 +174,7 @@ static void make_room(
 	struct keeper *k, struct stock *s, const struct orders *o, const struct root *root)
 {
 	if (s->n + o->n >= s->n_max)
-		retire_waiting(k, s, find_other(s, root));
+		retire_waiting(k, s, find_other(k, s, root));
 }
 
 static bool wants_ready(const struct keeper *k)
@@ -192,7 +211,7 @@ static void make_ready(struct keeper *k)
 	struct boxed *b = boxes_new(k->favourite);
 
 	b->asked_ns = clock_monotonic_ns();
-	b->is_sealed = is_to_be_sealed(k, &k->ready, making_orders(k), k->favourite);
+	b->seal = choose_seal(k, &k->ready, making_orders(k), k->favourite);
 	make_room(k, &k->ready, making_orders(k), k->favourite);
 	int r = boxes_make_group(k, &k->favourite_limits, b, &err);
 	if (r < 0) {
@@ -260,7 +279,7 @@ static void make_warm(struct keeper *k)
 	struct boxed *b = boxes_new(k->host_root);
 
 	b->asked_ns = clock_monotonic_ns();
-	b->is_sealed = is_to_be_sealed(k, &k->clones, templates_orders(k), k->host_root);
+	b->seal = choose_seal(k, &k->clones, templates_orders(k), k->host_root);
 	make_room(k, &k->clones, templates_orders(k), k->host_root);
 	int r = boxes_make_group(k, &k->favourite_limits, b, &err);
 	if (r == 0)
@@ -275,9 +294,10 @@ static void make_warm(struct keeper *k)
 static struct boxed *find_surplus(
 	const struct keeper *k, const struct stock *s, const struct root *root)
 {
-	struct boxed *other = find_other(s, root);
+	struct boxed *other = find_other(k, s, root);
 
-	if (!other || (k->favours_plain && count_open(s->boxes, root) > 1))
+	if (!other || (k->favours != SEAL_NONE && !is_sealed_for_others(k, other) &&
+			      count_open(s->boxes, root) > 1))
 		return s->boxes;
 	return other;
 }
@@ -304,7 +324,7 @@ static bool is_crowded(const struct keeper *k)
  * when that is over, unless it was the last. */
 static bool is_pressed(const struct keeper *k, const struct stock *s, const struct root *root)
 {
-	return count_suiting(k, s->boxes, s->n, root) == 0 || is_crowded(k);
+	return count_suiting(k, s->boxes, root) == 0 || is_crowded(k);
 }
 
 static bool make_one(struct keeper *k, bool quiet)

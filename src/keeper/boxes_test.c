@@ -126,23 +126,24 @@ static void take_sealed(void *ctx)
 	large.limits.tmp_bytes *= 2;
 	real_open(&k, ctx, &root);
 	k.favourite = root;
-	k.makes_ready = k.favours_plain = true;
+	k.makes_ready = true;
+	k.favours = SEAL_PLAIN;
 	make_ready(&k);
-	CHILD_CHECK(k.ready.boxes->is_sealed && !k.ready.boxes->next->is_sealed);
+	CHILD_CHECK(k.ready.boxes->seal == SEAL_PLAIN && k.ready.boxes->next->seal == SEAL_NONE);
 	struct boxed *a = take_for(&k, root, &large);
-	CHILD_CHECK(a->is_ahead && !a->is_sealed);
+	CHILD_CHECK(a->is_ahead && a->seal == SEAL_NONE);
 	struct boxed *b = take_for(&k, root, &large); /* that which is left is not for it */
 	CHILD_CHECK(!b->is_ahead && k.ready.n == 1);
 	struct boxed *c = take_for(&k, root, &plain);
-	CHILD_CHECK(c->is_ahead && c->is_sealed);
+	CHILD_CHECK(c->is_ahead && c->seal == SEAL_PLAIN);
 
 	make_ready(&k);
 	struct boxed *d = take_for(&k, root, &plain);
 	struct boxed *e = take_for(&k, root, &plain); /* any is good for it */
-	CHILD_CHECK(d->is_sealed && e->is_ahead && !e->is_sealed);
+	CHILD_CHECK(d->seal == SEAL_PLAIN && e->is_ahead && e->seal == SEAL_NONE);
 	struct boxed *f = take_for(&k, root, &large);
 	make_ready(&k);
-	CHILD_CHECK(!k.ready.boxes->is_sealed && !k.ready.boxes->next->is_sealed);
+	CHILD_CHECK(k.ready.boxes->seal == SEAL_NONE && k.ready.boxes->next->seal == SEAL_NONE);
 	struct boxed *all[] = { a, b, c, d, e, f };
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
 		boxes_retire(&k, all[i]);
@@ -172,7 +173,7 @@ static size_t count_sealed(const struct keeper *k)
 	size_t n = 0;
 
 	for (const struct boxed *b = k->ready.boxes; b; b = b->next)
-		n += b->is_sealed;
+		n += b->seal != SEAL_NONE;
 	return n;
 }
 
@@ -188,7 +189,8 @@ static void need_open_ones(void *ctx)
 	large.limits.tmp_bytes *= 2;
 	real_open(&k, ctx, &root);
 	k.favourite = root;
-	k.makes_ready = k.favours_plain = true;
+	k.makes_ready = true;
+	k.favours = SEAL_PLAIN;
 	fill(&k, 4);
 	CHILD_CHECK(count_sealed(&k) == 3);
 	boxes_retire(&k, take_for(&k, root, &large));
@@ -218,15 +220,16 @@ static void change_image(void *ctx)
 
 	real_open(&k, ctx, &root);
 	k.favourite = root;
-	k.makes_ready = k.favours_plain = true;
+	k.makes_ready = true;
+	k.favours = SEAL_PLAIN;
 	fill(&k, 1);
 	CHILD_CHECK(count_sealed(&k) == 0);
 	k.ready.boxes->root = &other;
 	fill(&k, 2); /* one that is open on another image is of no use */
-	CHILD_CHECK(k.ready.boxes->root == root && !k.ready.boxes->is_sealed);
+	CHILD_CHECK(k.ready.boxes->root == root && k.ready.boxes->seal == SEAL_NONE);
 	fill(&k, 3);
-	CHILD_CHECK(k.ready.boxes->root == root && k.ready.boxes->is_sealed);
-	k.favours_plain = false;
+	CHILD_CHECK(k.ready.boxes->root == root && k.ready.boxes->seal == SEAL_PLAIN);
+	k.favours = SEAL_NONE;
 	fill(&k, 3);
 	CHILD_CHECK(count_sealed(&k) == 0);
 	for (const struct boxed *b = k.ready.boxes; b; b = b->next)
@@ -249,15 +252,15 @@ TEST(the_last_open_one_stays_when_there_are_too_many)
 	sample_open(&s, 0);
 	CHECK_EQ(state_open(&s.k, d.path, NULL), 0);
 	s.k.favourite = &s.root;
-	s.k.favours_plain = true;
+	s.k.favours = SEAL_PLAIN;
 	for (int i = 0; i < 4; i++) {
 		(void)close(sample_box(&s));
-		s.k.ready.boxes->is_sealed = i < 3;
+		s.k.ready.boxes->seal = i < 3 ? SEAL_PLAIN : SEAL_NONE;
 	}
 	for (int i = 0; i < 10; i++)
 		(void)boxes_tend(&s.k, true);
 	CHECK_EQ(s.k.ready.n, STOCK_MIN);
-	CHECK(!s.k.ready.boxes->is_sealed && s.k.ready.boxes->next->is_sealed);
+	CHECK(s.k.ready.boxes->seal == SEAL_NONE && s.k.ready.boxes->next->seal == SEAL_PLAIN);
 	sample_close(&s);
 }
 

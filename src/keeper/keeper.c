@@ -391,7 +391,7 @@ int keeper_serve(const struct keeper_options *options, struct err *err)
 		.signals = { .fd = -1, .on_event = on_signal },
 		.lifeline = { .fd = -1, .on_event = on_lifeline },
 		.trial = { .fd = -1, .on_event = on_trial },
-		.favours_plain = true,
+		.favours = SEAL_PLAIN,
 		.warm_library = options->warm_library,
 		.warm_library_size = options->warm_library_size,
 	};

@@ -70,6 +70,7 @@ struct ward {
 	char id[RUN_ID_SIZE + 1];
 	struct limits limits;
 	bool lingers;
+	bool exec;                   /* files of its workspace can be executed */
 	bool is_python;              /* of which there may be a template */
 	bool captures;               /* files, or their names: init says when all were sent */
 	bool owes_files;             /* ... files, which it has not sent yet */
@@ -164,7 +165,7 @@ struct keeper {
 	const struct root *host_root;   /* of which templates are, and no other */
 	const struct root *favourite;   /* what to make ahead; NULL for nothing */
 	struct limits favourite_limits; /* those of the last run: the next often has the same */
-	bool favours_plain;             /* so was the last run, see spec_is_plain() */
+	enum seal favours;              /* what suits a run like the last one */
 	uint64_t n_groups;
 
 	struct warm warm;

@@ -333,7 +333,7 @@ int templates_ask(struct keeper *k, struct boxed *b, uid_t uid, struct err *err)
 		return err_set(err, n, "open the entrances of a cgroup");
 	put_init(&p, 64);
 	put_u32(&p, uid);
-	put_u8(&p, b->is_sealed);
+	put_u8(&p, (uint8_t)b->seal);
 	int r = frame_send(t->watch.fd, MESSAGE_TEMPLATE_MAKE, &p, fds, (size_t)n);
 	put_fini(&p);
 	while (n-- > 0)

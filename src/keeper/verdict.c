@@ -16,6 +16,19 @@ static void say(struct ward *r, enum reason reason, const char *text)
 		(void)snprintf(r->result.message, sizeof(r->result.message), "%s", text);
 }
 
+/* What shells say of a program that may not be executed. */
+#define STATUS_NOT_EXECUTABLE 126
+
+static void say_exit(struct ward *r, int status)
+{
+	char text[192];
+	bool is_refused = status == STATUS_NOT_EXECUTABLE && !r->exec;
+
+	(void)snprintf(text, sizeof(text), "exited with status %d%s%s", status,
+		is_refused ? ", cannot execute: " : "", is_refused ? SPEC_NOEXEC_HINT : "");
+	say(r, REASON_NONZERO_EXIT, text);
+}
+
 static void say_status(struct ward *r, const struct cgroup_stats *stats)
 {
 	char text[128];
@@ -30,8 +43,7 @@ static void say_status(struct ward *r, const struct cgroup_stats *stats)
 			(unsigned long long)r->limits.pids);
 		say(r, REASON_PIDS_LIMIT_EXCEEDED, text);
 	} else if (WIFEXITED(r->status)) {
-		(void)snprintf(text, sizeof(text), "exited with status %d", WEXITSTATUS(r->status));
-		say(r, REASON_NONZERO_EXIT, text);
+		say_exit(r, WEXITSTATUS(r->status));
 	} else {
 		(void)snprintf(text, sizeof(text), "ended by signal %d (%s)", WTERMSIG(r->status),
 			strsignal(WTERMSIG(r->status)));

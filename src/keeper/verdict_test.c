@@ -24,6 +24,9 @@ static const struct row {
 	{ "success in spite of a refused fork", CAUSE_NONE, EXITED(0), 0, 5, REASON_EXIT_CODE_0,
 		"exited with status 0" },
 	{ "failure", CAUSE_NONE, EXITED(3), 0, 0, REASON_NONZERO_EXIT, "exited with status 3" },
+	{ "not executable", CAUSE_NONE, EXITED(126), 0, 0, REASON_NONZERO_EXIT,
+		"exited with status 126, cannot execute: files in /workspace and /tmp cannot be "
+		"executed (noexec): use `sh s.sh`, or workspace_exec" },
 	{ "failure, nothing counted", CAUSE_NONE, EXITED(255), UNKNOWN, UNKNOWN,
 		REASON_NONZERO_EXIT, "exited with status 255" },
 	{ "failure after a refused fork", CAUSE_NONE, EXITED(1), 0, 1, REASON_PIDS_LIMIT_EXCEEDED,

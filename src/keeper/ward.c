@@ -248,6 +248,7 @@ static struct ward *new_run(struct keeper *k, struct peer *p, const struct spec 
 	memcpy(r->id, spec->id, sizeof(r->id));
 	r->limits = spec->limits;
 	r->lingers = spec->lingers;
+	r->exec = spec->exec;
 	r->is_python = boxes_is_python(spec);
 	r->owes_files = spec->globs && spec->globs[0];
 	r->captures = r->owes_files || spec->lists;

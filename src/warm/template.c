@@ -103,9 +103,9 @@ static void make(struct frame *f)
 		.n_join_fds = f->n_fds,
 		.cgroup_fd = -1,
 		.uid = cur_u32(&c),
-		.is_sealed = cur_bool(&c),
+		.seal = (enum seal)cur_u8(&c),
 	};
-	int r = cur_end(&c);
+	int r = order.seal < SEAL_COUNT ? cur_end(&c) : -EBADMSG;
 	if (r == 0)
 		r = box_start(&host, &order, &box, &err);
 	if (r < 0) {

@@ -261,7 +261,11 @@ class Box:
         return self.belljar.file("hostile/places.json", json.dumps(self.sentinels.places)).parent
 
     def argv(self, program, *args, options=()):
-        """belljar run --json ..., for a hostile program by its name, or any command."""
+        """belljar run --json ..., for a hostile program by its name, or any command. As the
+        service runs it by default, so that what is written is not executed, unless `options`
+        have "--exec"."""
+        if "--exec" not in options:
+            options = ["--no-exec", *options]
         if program in hostile_names():
             self.give("harness.py")
             copies = ["--copy-in", self.give(program), "--copy-in",
@@ -303,9 +307,10 @@ class Box:
         done = self.belljar.run(*argv, env=self.env(), **more)
         return self.parse(done.stdout, done.stderr, is_clone)
 
-    def run_table(self, table, compiled):
+    def run_table(self, table, compiled, options=()):
         """Every attack of a table in one box."""
-        options = ["--copy-in", self.give_all(compiled), "--timeout", f"{50 * SLOWER}s"]
+        options = ["--copy-in", self.give_all(compiled), "--timeout", f"{50 * SLOWER}s",
+                   *options]
         return self.run(PYTHON, f"/workspace/hostile/{table}.py", options=options)
 
     def start(self, program, *args, options=(), **more):

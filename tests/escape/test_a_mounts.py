@@ -7,7 +7,7 @@ import subprocess
 
 import mounts
 import pytest
-from outside import HOSTILE, make_image
+from outside import HOSTILE, check_row, make_image
 
 WRITABLE = {"/workspace", "/mnt/data", "/tmp", "/dev/shm", "/dev/pts"}
 
@@ -15,6 +15,40 @@ WRITABLE = {"/workspace", "/mnt/data", "/tmp", "/dev/shm", "/dev/pts"}
 @pytest.mark.parametrize("name", mounts.ATTACKS)
 def test_mount_attack_fails(fails, name):
     fails("mounts", name)
+
+
+# What is the point of --exec; /dev/shm is not among it.
+OWN_PROGRAMS = {"execute_in_workspace", "execute_in_mnt_data", "execute_in_tmp",
+                "map_code_from_workspace"}
+
+
+@pytest.mark.parametrize("name", sorted(mounts.ATTACKS))
+def test_mount_attack_with_exec_fails(box, cache, outside, compiled, name):
+    """In a box whose own files can be executed, nothing else is different."""
+    row = mounts.ATTACKS[name]
+    for needed in row.needs:
+        if needed not in box.sentinels.places:
+            pytest.skip("not planted: " + box.sentinels.why_not.get(needed, needed))
+    key = ("mounts with exec", box.who)
+    if key not in cache:
+        cache[key] = box.run_table("mounts", compiled, options=["--exec"])
+        assert cache[key]["workspace_exec"]
+    got = cache[key].json()[name]
+    if name in OWN_PROGRAMS:
+        assert got["attack"][0] == "ok", got
+    else:
+        check_row(row, got, outside("mounts").get(name) if row.outside else None)
+
+
+def test_mounts_with_exec(box):
+    """/workspace, under both of its names, and /tmp can be executed from; they stay nosuid
+    and nodev, and every other mount is as it was."""
+    plain, own = (mounts_of(box.run("cat", "/proc/self/mountinfo", options=options).out)
+                  for options in ([], ["--exec"]))
+    assert plain.keys() == own.keys()
+    for path in plain:
+        lost = {"noexec"} if path in {"/workspace", "/mnt/data", "/tmp"} else set()
+        assert plain[path] - own[path] == lost and not own[path] - plain[path], path
 
 
 def mounts_of(text):

@@ -301,6 +301,25 @@ def test_its_size_is_a_limit(keeper):
             assert put(peer, workspace, pack(entry(b"F", "big", b"small"))).reason == "exit_code_0"
 
 
+def test_exec_is_of_one_run_alone(keeper):
+    """While one run executes what is in a workspace, another run there does not, nor the next."""
+    with keeper.greet() as one, keeper.greet() as other:
+        workspace = make(one)
+        run = wire.new_id()
+        one.send(wire.START, wire.spec(
+            "sh", "-c", "cp /usr/bin/env t && ./t true && /mnt/data/t true && echo ran; read x",
+            id=run, workspace=workspace, workspace_bytes=1 << 20, exec=1))
+        started = one.expect(wire.STARTED)
+        assert os.read(started.channels["stdout"], 100) == b"ran\n"
+        out, ended = shell(other, workspace, "./t true; /mnt/data/t true; echo tried")
+        assert (out, ended.reason) == ("tried\n", "exit_code_0")
+        assert shell(other, workspace, "./t true")[1].exit_code == 126
+        os.close(started.channels["stdin"])
+        assert one.result().exit_code == 1  # of read, at the end of its input
+        one.about(wire.ACK, run)
+        assert shell(other, workspace, "./t true")[1].exit_code == 126
+
+
 @pytest.mark.parametrize("options, words", [
     ({"workspace": "xyz"}, "workspace id"), ({"deed": 1}, "command where only files"),
     ({"clears": 1}, "cleared"), ({"deed": 7}, "no deed"),
@@ -308,6 +327,7 @@ def test_its_size_is_a_limit(keeper):
     ({"deed": 2, "globs": ("a", "b")}, "more than one file"),
     ({"deed": 2, "globs": ("a",), "takes_files": 1}, "more than one file"),
     ({"deed": 3, "lists": 1, "globs": ("a",)}, "only their names"),
+    ({"deed": 3, "lists": 1, "exec": 1}, "nothing is executed"),
     ({"deed": 3}, "or none"), ({"deed": 3, "lists": 1, "talks": 1}, "no stdin"),
     ({"change": "0123456789abcdef", "workspace": 32 * "a"}, "a change where no files"),
     ({"deed": 3, "lists": 1, "change": "0123456789abcdef"}, "a change where no files"),
