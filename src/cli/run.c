@@ -166,7 +166,7 @@ static int status_of(const struct invocation *in, const struct belljar_result *r
 	if (r->outcome == BELLJAR_EXEC_FAILED && r->error == ENOENT)
 		return EXIT_NOT_FOUND;
 	/* All went well but for the files that were wanted of it. */
-	if (r->outcome == BELLJAR_SUCCESS && r->capture_incomplete)
+	if (r->outcome == BELLJAR_SUCCESS && (r->capture_incomplete || r->skipped_files > 0))
 		return EXIT_OURS;
 	if (ends[r->outcome].status)
 		return ends[r->outcome].status;
@@ -199,9 +199,29 @@ static void tell(const struct belljar_result *r)
 			str_after(r->message, "capture: ") ? ": " : "",
 			str_after(r->message, "capture: ") ? str_after(r->message, "capture: ")
 							   : "");
+	/* The shell of the guest said so already, but not why. */
+	if (r->outcome == BELLJAR_NONZERO_EXIT && r->exit_code == EXIT_NOT_EXECUTABLE &&
+		!r->workspace_exec)
+		complain("%s", r->message);
+}
+
+/* What was asked for in vain. */
+static void tell_captures(const struct invocation *in, const struct belljar_result *r)
+{
+	const struct order_values *v = &in->request.v;
+	char more[64] = "";
+
+	if (r->skipped_files > 1)
+		(void)snprintf(more, sizeof(more), " and %llu more",
+			(unsigned long long)r->skipped_files - 1);
 	if (r->skipped_files > 0)
-		complain("%llu captured files passed the limit and were left out",
-			(unsigned long long)r->skipped_files);
+		complain("captured files left out: '%s'%s: all together may have %llu bytes, "
+			 "--capture-cap allows more",
+			r->skipped_file, more, (unsigned long long)r->limits.capture_bytes);
+	if (r->unmatched_capture[0])
+		complain("no file matched --capture '%s'", r->unmatched_capture);
+	if (v->out && v->captures.n == 0)
+		complain("--out has no effect without --capture GLOB");
 }
 
 /* Output that is lost makes any end a failure. */
@@ -221,6 +241,7 @@ static int report(struct invocation *in, const struct belljar_result *r)
 		return tell_lost_output(in->output_error);
 	if (!in->request.v.json) {
 		tell(r);
+		tell_captures(in, r);
 		return status_of(in, r);
 	}
 	result_json_print(r, NULL, &in->out, &in->err);

@@ -16,6 +16,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "base/str.h"
+#include "client/capture.h"
 #include "client/outcome.h"
 #include "client/task.h"
 #include "ipc/cur.h"
@@ -23,7 +24,6 @@
 #include "ipc/message.h"
 #include "ipc/pack_write.h"
 #include "ipc/result.h"
-#include "ipc/unpack.h"
 
 #define CHUNK_SIZE (64u << 10)
 
@@ -50,8 +50,7 @@ struct execution {
 
 	/* captured files */
 	int capture_fd;
-	struct pack_reader *reader;
-	struct unpack *sink;
+	struct capture *capture; /* NULL: none are wanted */
 	bool capture_failed;
 	struct err capture_error;
 
@@ -242,7 +241,8 @@ static void on_capture(struct execution *e)
 	}
 	if (e->capture_failed)
 		return; /* read on, so that the box can come to its end */
-	if (pack_feed(e->reader, (const uint8_t *)e->chunk, (size_t)n, &e->capture_error) < 0)
+	if (pack_feed(&e->capture->reader, (const uint8_t *)e->chunk, (size_t)n,
+		    &e->capture_error) < 0)
 		e->capture_failed = true;
 }
 
@@ -400,11 +400,9 @@ static int open_capture(struct execution *e, struct err *err)
 	e->capture_fd = open(e->task->capture_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (e->capture_fd < 0)
 		return err_errno(err, "open %s", e->task->capture_dir);
-	e->sink = xnew(struct unpack);
-	e->reader = xnew(struct pack_reader);
-	unpack_init(e->sink, e->capture_fd, e->task->spec.limits.capture_bytes);
-	e->sink->files_only = true; /* a link could lead its reader anywhere */
-	pack_reader_init(e->reader, &e->sink->sink);
+	e->capture = xnew(struct capture);
+	capture_init(
+		e->capture, e->capture_fd, e->task->spec.globs, e->task->spec.limits.capture_bytes);
 	return 0;
 }
 
@@ -412,10 +410,9 @@ static void fini(struct execution *e)
 {
 	for (int i = 0; i < CHANNEL_COUNT; i++)
 		close_fdp(&e->fds[i]);
-	if (e->sink)
-		unpack_fini(e->sink);
-	free(e->sink);
-	free(e->reader);
+	if (e->capture)
+		capture_fini(e->capture);
+	free(e->capture);
 	close_fdp(&e->capture_fd);
 	close_fdp(&e->keeper_fd);
 	free(e->frame_buffer);
@@ -442,6 +439,18 @@ static int execute(struct execution *e, struct err *err)
 	return 0;
 }
 
+static void publish_capture(const struct capture *c, struct belljar_result *ret)
+{
+	const char *unmatched = capture_find_unmatched(c);
+
+	ret->captured_files = c->reader.n_entries - c->unpack.n_skipped;
+	ret->skipped_files = c->unpack.n_skipped;
+	ret->capture_incomplete = !c->reader.ended;
+	(void)snprintf(ret->skipped_file, sizeof(ret->skipped_file), "%s", c->skipped);
+	(void)snprintf(ret->unmatched_capture, sizeof(ret->unmatched_capture), "%.255s",
+		unmatched ? unmatched : "");
+}
+
 static int publish_result(const struct execution *e, struct belljar_result *ret, struct err *err)
 {
 	int r = outcome_publish(&e->result, &e->task->spec, ret, err);
@@ -449,9 +458,8 @@ static int publish_result(const struct execution *e, struct belljar_result *ret,
 	if (r < 0)
 		return r;
 	ret->log_bytes = e->log_bytes;
-	ret->captured_files = e->reader ? e->reader->n_entries - e->sink->n_skipped : 0;
-	ret->skipped_files = e->sink ? e->sink->n_skipped : 0;
-	ret->capture_incomplete = e->reader && !e->reader->ended;
+	if (e->capture)
+		publish_capture(e->capture, ret);
 	/* The guest chooses the names: that we can not write one says nothing of its run. */
 	if (e->capture_failed)
 		(void)snprintf(ret->message, sizeof(ret->message), "capture: %.240s",

@@ -106,17 +106,20 @@ int pack_write_file(struct pack_writer *w, const char *name, int fd, struct err 
 	return r;
 }
 
+bool pack_glob_fits(const char *glob, const char *name)
+{
+	/* Both ways in which people name their files. */
+	glob = str_after(glob, "/workspace/") ? str_after(glob, "/workspace/") : glob;
+	glob = str_after(glob, "./") ? str_after(glob, "./") : glob;
+	return glob_match(glob, name);
+}
+
 static bool is_wanted(const struct pack_writer *w, const char *name)
 {
 	if (!w->globs)
 		return true;
 	for (size_t i = 0; w->globs[i]; i++) {
-		const char *glob = w->globs[i];
-
-		/* Both ways in which people name their files. */
-		glob = str_after(glob, "/workspace/") ? str_after(glob, "/workspace/") : glob;
-		glob = str_after(glob, "./") ? str_after(glob, "./") : glob;
-		if (glob_match(glob, name))
+		if (pack_glob_fits(w->globs[i], name))
 			return true;
 	}
 	return false;

@@ -22,6 +22,9 @@ struct pack_writer {
 	bool (*is_hidden)(const char *name); /* is left out at the top of a tree; may be NULL */
 };
 
+/* Whether a pattern, as people write it for /workspace, fits the name of an entry. */
+bool pack_glob_fits(const char *glob, const char *name);
+
 /* The head of an entry that is no end mark: a file whose `size` bytes follow by
  * pack_write_data(), or a directory. */
 int pack_write_head(struct pack_writer *w, enum pack_kind kind, const char *name, uint32_t mode,
