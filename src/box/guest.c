@@ -123,6 +123,14 @@ void guest_unblock_signals(void)
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+/* dup2() would leave one that has the number already with its close-on-exec. */
+static bool give_reply(int fd)
+{
+	if (fd == SPEC_REPLY_FD)
+		return fcntl(fd, F_SETFD, 0) == 0;
+	return fd < 0 || dup2(fd, SPEC_REPLY_FD) == SPEC_REPLY_FD;
+}
+
 static bool set_descriptors(const struct guest_fds *f)
 {
 	if (f->tty >= 0) {
@@ -130,15 +138,16 @@ static bool set_descriptors(const struct guest_fds *f)
 			return false;
 		return dup2(f->tty, 0) == 0 && dup2(f->tty, 1) == 1 && dup2(f->tty, 2) == 2;
 	}
-	return dup2(f->in, 0) == 0 && dup2(f->out, 1) == 1 && dup2(f->err, 2) == 2;
+	return dup2(f->in, 0) == 0 && dup2(f->out, 1) == 1 && dup2(f->err, 2) == 2 &&
+	       give_reply(f->reply);
 }
 
-/* All but the first three and `keep_fd`, which is none of these. */
-static bool close_others(int keep_fd)
+/* All from `first` on but `keep_fd`, which is not below it. */
+static bool close_others(unsigned first, int keep_fd)
 {
 	unsigned keep = keep_fd < 0 ? ~0u : (unsigned)keep_fd;
 
-	if (keep > 3 && syscall(SYS_close_range, 3u, keep == ~0u ? keep : keep - 1, 0u) < 0)
+	if (keep > first && syscall(SYS_close_range, first, keep == ~0u ? keep : keep - 1, 0u) < 0)
 		return false;
 	return keep == ~0u || syscall(SYS_close_range, keep + 1, ~0u, 0u) == 0;
 }
@@ -149,7 +158,7 @@ const char *guest_settle(const struct spec *spec, const struct guest_fds *fds, i
 		return "start a session";
 	if (!set_descriptors(fds))
 		return "set up stdin, stdout and stderr";
-	if (!close_others(keep_fd))
+	if (!close_others(fds->reply < 0 ? SPEC_REPLY_FD : SPEC_REPLY_FD + 1, keep_fd))
 		return "close descriptors";
 	if (chdir(spec->cwd) < 0)
 		return "enter the working directory";

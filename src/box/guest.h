@@ -12,7 +12,8 @@ struct guest_fds {
 	int in;
 	int out;
 	int err;
-	int tty; /* instead of the three; -1 for none */
+	int tty;   /* instead of the three; -1 for none */
+	int reply; /* becomes SPEC_REPLY_FD; -1 for none */
 };
 
 /* What is the same for all guests comes to each from the process that starts it, which does this

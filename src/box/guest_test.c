@@ -56,7 +56,9 @@ static void do_job(void *ctx)
 	size_t n_before = scratch_count_fds();
 
 	CHILD_CHECK(fd_pipe(&read_fd, &write_fd) == 0);
-	struct guest_fds fds = { .in = null_fd, .out = write_fd, .err = write_fd, .tty = -1 };
+	struct guest_fds fds = {
+		.in = null_fd, .out = write_fd, .err = write_fd, .tty = -1, .reply = -1
+	};
 	o->result = guest_start(((struct job *)ctx)->spec, &fds, &o->err);
 	close_fdp(&write_fd);
 	CHILD_CHECK(fd_read_full(read_fd, o->text, sizeof(o->text) - 1) >= 0);
@@ -231,7 +233,7 @@ TEST(a_terminal_becomes_its_own)
 	CHECK(grantpt(master) == 0 && unlockpt(master) == 0);
 	AUTO_FD slave = open(ptsname(master), O_RDWR | O_NOCTTY | O_CLOEXEC);
 	make_spec(&s, WORDS("sh", "-c", "test -t 0 -a -t 1 -a -t 2 && : </dev/tty && exit 42"));
-	struct guest_fds fds = { .in = -1, .out = -1, .err = -1, .tty = slave };
+	struct guest_fds fds = { .in = -1, .out = -1, .err = -1, .tty = slave, .reply = -1 };
 	pid_t pid = guest_start(&s, &fds, NULL);
 	CHECK(pid > 0);
 	CHECK_EQ(waitpid(pid, &status, 0), pid);

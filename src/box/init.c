@@ -213,6 +213,7 @@ static void start_guest(struct init *in)
 		.out = in->fds[CHANNEL_STDOUT],
 		.err = in->fds[CHANNEL_STDERR],
 		.tty = in->fds[CHANNEL_TTY],
+		.reply = in->fds[CHANNEL_REPLY],
 	};
 
 	uint64_t at = clock_monotonic_ns();
@@ -224,6 +225,7 @@ static void start_guest(struct init *in)
 		give_up(REASON_EXEC_FAILED, (int)in->guest, &err);
 	for (int i = CHANNEL_STDIN; i <= CHANNEL_TTY; i++)
 		close_fdp(&in->fds[i]);
+	close_fdp(&in->fds[CHANNEL_REPLY]);
 	report_running(at, is_clone);
 }
 

@@ -118,8 +118,13 @@ bool kernel_restart(struct session *session);
 
 struct kernel;
 
-/* The run was started: here is the socket to it, and what it prints. All are taken. */
-void kernel_attach(struct kernel *k, int talk_fd, int out_fd, int err_fd);
+/* Our ends of its pipes: code goes into `say`, and what became of it comes out of `reply`. */
+struct kernel_fds {
+	int say, reply, out, err;
+};
+
+/* The run was started. All descriptors are taken. */
+void kernel_attach(struct kernel *k, const struct kernel_fds *fds);
 
 /* The server ends, or the session is gone: whoever waits is told so. */
 void kernel_forget(struct session *session);

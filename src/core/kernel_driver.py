@@ -1,8 +1,8 @@
 """The interpreter of a session that keeps its variables: what runs in the box (core/kernel.h).
 
-Descriptor 0 is a socket to the server: pieces of code come, and what became of each goes back
-(core/kernel_wire.h has the form). Before the first of them it is moved away, and 0 is /dev/null.
-1 and 2 are the user's alone. Nothing here can be trusted once a user's code has run: the server
+Pieces of code come on descriptor 0, and what became of each goes back on 3 (core/kernel_wire.h has
+the form). Before the first of them both are moved away, and 0 is /dev/null. 1 and 2 are the user's
+alone. Nothing here can be trusted once a user's code has run: the server
 does not.
 """
 import sys
@@ -36,10 +36,14 @@ def _main():
     CO_COROUTINE = 0x80  # as inspect has it
     CELLS_MAX = 200  # whose lines a traceback can show
 
-    try:
-        talk = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 100)  # out of the user's way
-    except OSError:  # there may be no more than a few
-        talk = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 3)
+    def move_away(fd):
+        try:
+            return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 100)  # out of the user's way
+        except OSError:  # there may be no more than a few
+            return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+
+    code_fd, reply_fd = move_away(0), move_away(3)
+    os.close(3)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
@@ -54,7 +58,7 @@ def _main():
     def read(size):
         data = b""
         while len(data) < size:
-            piece = os.read(talk, size - len(data))
+            piece = os.read(code_fd, size - len(data))
             if not piece:
                 os._exit(0)
             data = data + piece if data else piece
@@ -63,7 +67,7 @@ def _main():
     def send(kind, data):
         data = memoryview(kind + struct.pack("<I", len(data)) + data)
         while data:
-            data = data[os.write(talk, data):]
+            data = data[os.write(reply_fd, data):]
 
     def pack(kind, data):
         return kind + struct.pack("<I", len(data)) + data

@@ -129,10 +129,10 @@ TEST(a_restart_is_one)
 TEST(one_that_lies_is_ended)
 {
 	static const char *const lies[] = {
-		"import os; os.write(0, b'nonsense')",
-		"import os; os.write(0, b'R\\0\\0\\0\\0R\\0\\0\\0\\0')",
-		"import os; os.write(0, b'D\\x0d\\0\\0\\0o\\2\\0\\0\\0okn\\1\\0\\0\\0001')",
-		"import os; os.write(0, b'I\\xff\\xff\\xff\\xff')",
+		"import os; os.write(3, b'nonsense')",
+		"import os; os.write(3, b'R\\0\\0\\0\\0R\\0\\0\\0\\0')",
+		"import os; os.write(3, b'D\\x0d\\0\\0\\0o\\2\\0\\0\\0okn\\1\\0\\0\\0001')",
+		"import os; os.write(3, b'I\\xff\\xff\\xff\\xff')",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(lies); i++) {
@@ -229,7 +229,7 @@ TEST(one_that_speaks_while_it_is_idle_is_ended)
 
 	run(&m, session,
 		"import os, threading, time\n"
-		"def say(): time.sleep(0.1); os.write(100, b'I\\0\\0\\1\\0')\n"
+		"def say(): time.sleep(0.1); os.write(101, b'I\\0\\0\\1\\0')\n"
 		"threading.Thread(target=say, daemon=True).start()",
 		&h);
 	CHECK_EQ(h.outcome, KERNEL_OK);

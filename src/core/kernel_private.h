@@ -1,5 +1,5 @@
 /* What the files of a kernel share: kernel.c is the life of an interpreter, kernel_ask.c has who
- * wants something of it, kernel_execution.c what it is at, and kernel_talk.c the socket to it. */
+ * wants something of it, kernel_execution.c what it is at, and kernel_talk.c the pipes to it. */
 #pragma once
 #include <uv.h>
 
@@ -29,12 +29,12 @@ struct execution {
 	void *ctx;
 };
 
-/* A descriptor of the run that is read. */
+/* A descriptor of the run that is read, or, `say_tap`, written. */
 struct tap {
 	uv_poll_t poll;
 	struct kernel *kernel;
 	int fd;
-	struct excerpt *into; /* NULL: the socket */
+	struct excerpt *into; /* NULL: not what it prints */
 };
 
 struct kernel {
@@ -48,7 +48,7 @@ struct kernel {
 	size_t n;
 	bool is_executing;
 	bool is_forgotten; /* but its run is still being accepted */
-	struct tap *talk, *out_tap, *err_tap;
+	struct tap *say_tap, *reply_tap, *out_tap, *err_tap;
 	struct kernel_reader reader;
 	struct excerpt out, err;
 	char *unsent; /* what the interpreter did not take yet */

@@ -96,6 +96,10 @@ static inline void start_python(struct sample *m, size_t n, const char *driver)
 		(void)dup2(j->ends[CHANNEL_STDIN], 0);
 		(void)dup2(j->ends[CHANNEL_STDOUT], 1);
 		(void)dup2(j->ends[CHANNEL_STDERR], 2);
+		if (j->ends[CHANNEL_REPLY] == SPEC_REPLY_FD)
+			(void)fcntl(SPEC_REPLY_FD, F_SETFD, 0);
+		else
+			(void)dup2(j->ends[CHANNEL_REPLY], SPEC_REPLY_FD);
 		(void)signal(SIGPIPE, SIG_DFL);
 		if (chdir(work) == 0)
 			(void)execlp("python3", "python3", "-c", driver, NULL);

@@ -1,4 +1,4 @@
-/* The socket to an interpreter, and the pipes it prints into. */
+/* The pipe to an interpreter, the one on which it answers, and those it prints into. */
 #include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -104,9 +104,9 @@ static bool obey(struct kernel *k, int word)
 static void hear(struct kernel *k, const uint8_t *data, size_t size)
 {
 	struct session *session = k->session;
-	struct tap *t = k->talk;
+	struct tap *t = k->reply_tap;
 
-	while (size > 0 && session->kernel == k && k->talk == t) {
+	while (size > 0 && session->kernel == k && k->reply_tap == t) {
 		size_t taken = 0;
 
 		if (k->was_ready && !k->is_executing) { /* nobody asked, and nobody keeps it */
@@ -122,9 +122,7 @@ static void hear(struct kernel *k, const uint8_t *data, size_t size)
 	}
 }
 
-static void push(struct kernel *k);
-
-static void on_talk(uv_poll_t *poll, int status, int events)
+static void on_reply(uv_poll_t *poll, int status, int events)
 {
 	struct tap *t = poll->data;
 	struct kernel *k = t->kernel;
@@ -132,17 +130,14 @@ static void on_talk(uv_poll_t *poll, int status, int events)
 	uint8_t *chunk = NULL;
 
 	(void)status;
-	if (events & UV_WRITABLE)
-		push(k);
-	if (k->talk != t || !(events & UV_READABLE))
-		return;
+	(void)events;
 	chunk = xcalloc(1, CHUNK_SIZE);
 	session->n_work++; /* it does not go while we are in here */
-	for (int i = 0; i < CHUNKS_A_TURN && session->kernel == k && k->talk == t; i++) {
+	for (int i = 0; i < CHUNKS_A_TURN && session->kernel == k && k->reply_tap == t; i++) {
 		ssize_t n = read(t->fd, chunk, CHUNK_SIZE);
 
 		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-			close_tap(&k->talk); /* that its run is over, the runtime says */
+			close_tap(&k->reply_tap); /* that its run is over, the runtime says */
 		if (n <= 0)
 			break;
 		hear(k, chunk, (size_t)n);
@@ -154,12 +149,7 @@ static void on_talk(uv_poll_t *poll, int status, int events)
 	session_check_ending(session);
 }
 
-static void listen_to(struct tap *t, bool writes, uv_poll_cb on)
-{
-	(void)uv_poll_start(&t->poll, UV_READABLE | (writes ? UV_WRITABLE : 0), on);
-}
-
-static struct tap *open_tap(struct kernel *k, int fd, struct excerpt *into, uv_poll_cb on)
+static struct tap *open_tap(struct kernel *k, int fd, struct excerpt *into)
 {
 	struct tap *t = xnew(struct tap);
 
@@ -167,21 +157,30 @@ static struct tap *open_tap(struct kernel *k, int fd, struct excerpt *into, uv_p
 	*t = (struct tap){ .kernel = k, .fd = fd, .into = into };
 	(void)uv_poll_init(k->service->loop, &t->poll, fd);
 	t->poll.data = t;
-	listen_to(t, false, on);
 	return t;
 }
 
-void kernel_attach(struct kernel *k, int talk_fd, int out_fd, int err_fd)
+static struct tap *listen_to(struct kernel *k, int fd, struct excerpt *into, uv_poll_cb on)
 {
-	k->talk = open_tap(k, talk_fd, NULL, on_talk);
-	k->out_tap = open_tap(k, out_fd, &k->out, on_output);
-	k->err_tap = open_tap(k, err_fd, &k->err, on_output);
+	struct tap *t = open_tap(k, fd, into);
+
+	(void)uv_poll_start(&t->poll, UV_READABLE, on);
+	return t;
+}
+
+void kernel_attach(struct kernel *k, const struct kernel_fds *fds)
+{
+	k->say_tap = open_tap(k, fds->say, NULL);
+	k->reply_tap = listen_to(k, fds->reply, NULL, on_reply);
+	k->out_tap = listen_to(k, fds->out, &k->out, on_output);
+	k->err_tap = listen_to(k, fds->err, &k->err, on_output);
 	kernel_on_attached(k);
 }
 
 void kernel_hang_up(struct kernel *k)
 {
-	close_tap(&k->talk);
+	close_tap(&k->say_tap);
+	close_tap(&k->reply_tap);
 	close_tap(&k->out_tap);
 	close_tap(&k->err_tap);
 	kernel_reader_fini(&k->reader);
@@ -193,14 +192,17 @@ void kernel_hang_up(struct kernel *k)
 
 /* --- what is said to it --- */
 
+static void on_room(uv_poll_t *poll, int status, int events);
+
+/* Nobody waits for room in the pipe while there is nothing to say. */
 static void push(struct kernel *k)
 {
-	while (k->talk && k->at_unsent < k->n_unsent) {
+	while (k->say_tap && k->at_unsent < k->n_unsent) {
 		ssize_t n =
-			write(k->talk->fd, k->unsent + k->at_unsent, k->n_unsent - k->at_unsent);
+			write(k->say_tap->fd, k->unsent + k->at_unsent, k->n_unsent - k->at_unsent);
 
 		if (n < 0 && errno == EAGAIN) {
-			listen_to(k->talk, true, on_talk);
+			(void)uv_poll_start(&k->say_tap->poll, UV_WRITABLE, on_room);
 			return;
 		}
 		if (n < 0 && errno != EINTR)
@@ -211,8 +213,15 @@ static void push(struct kernel *k)
 		explicit_bzero(k->unsent, k->n_unsent);
 	free(TAKE(k->unsent));
 	k->n_unsent = k->at_unsent = 0;
-	if (k->talk)
-		listen_to(k->talk, false, on_talk);
+	if (k->say_tap)
+		(void)uv_poll_stop(&k->say_tap->poll);
+}
+
+static void on_room(uv_poll_t *poll, int status, int events)
+{
+	(void)status;
+	(void)events;
+	push(((struct tap *)poll->data)->kernel);
 }
 
 static char *put_number(char *at, size_t value)

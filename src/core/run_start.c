@@ -249,8 +249,12 @@ static void on_started(void *ctx, int fds[CHANNEL_COUNT])
 	run->out_fd = take_fd(&fds[CHANNEL_STDOUT]);
 	run->err_fd = take_fd(&fds[CHANNEL_STDERR]);
 	if (run->kernel) {
-		kernel_attach(run->kernel, take_fd(&fds[CHANNEL_STDIN]), take_fd(&run->out_fd),
-			take_fd(&run->err_fd));
+		kernel_attach(run->kernel, &(struct kernel_fds){
+						   .say = take_fd(&fds[CHANNEL_STDIN]),
+						   .reply = take_fd(&fds[CHANNEL_REPLY]),
+						   .out = take_fd(&run->out_fd),
+						   .err = take_fd(&run->err_fd),
+					   });
 	} else if (run_input_is_typed(run)) {
 		run_input_open(run, take_fd(&fds[CHANNEL_STDIN]));
 	} else if (run->request.input && !run->is_adopted) {

@@ -285,7 +285,7 @@ static inline void sample_open_channel(struct job *j, int fds[CHANNEL_COUNT], en
 	int pair[2];
 	bool box_writes = c != CHANNEL_STDIN;
 
-	if (c == CHANNEL_FILES || (c == CHANNEL_STDIN && j->talks)) {
+	if (c == CHANNEL_FILES) {
 		if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 			abort();
 	} else if (pipe2(pair, O_CLOEXEC) < 0) {
@@ -313,6 +313,8 @@ static inline void job_started(struct job *j)
 		sample_open_channel(j, fds, CHANNEL_CAPTURE);
 	if (j->lists)
 		sample_open_channel(j, fds, CHANNEL_LISTING);
+	if (j->talks)
+		sample_open_channel(j, fds, CHANNEL_REPLY);
 	CHECK(!j->is_released);
 	j->events->started(j->ctx, fds);
 	for (int i = 0; i < CHANNEL_COUNT; i++)

@@ -76,13 +76,14 @@ enum message {
 /* The channels of a run. A STARTED message carries one descriptor for each bit
  * that is set, in this order. */
 enum channel {
-	CHANNEL_STDIN,   /* written by the client; of a run that talks also read */
+	CHANNEL_STDIN,   /* written by the client */
 	CHANNEL_STDOUT,  /* read by the client */
 	CHANNEL_STDERR,  /* read by the client */
 	CHANNEL_TTY,     /* instead of the three above */
 	CHANNEL_FILES,   /* a pack stream into the box, before the guest starts */
 	CHANNEL_CAPTURE, /* a pack stream out of it, after the guest ended */
 	CHANNEL_LISTING, /* what is in the workspace then, as inventory.h has it */
+	CHANNEL_REPLY,   /* read by the client: what a run that talks answers */
 	CHANNEL_COUNT,
 };
 

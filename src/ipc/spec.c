@@ -322,9 +322,9 @@ static int check_deed(const struct spec *s, struct err *err)
 	if (s->exec && !executes)
 		return err_set(err, -EINVAL, "executable files where nothing is executed");
 	if (s->talks && (!executes || s->tty))
-		return err_set(err, -EINVAL, "a socket for what has no stdin");
+		return err_set(err, -EINVAL, "answers from what has no stdin");
 	if (s->deaf && (s->talks || s->tty))
-		return err_set(err, -EINVAL, "no stdin where it is a socket or a terminal");
+		return err_set(err, -EINVAL, "no stdin where it is talked to or a terminal");
 	if (executes && s->clears)
 		return err_set(err, -EINVAL, "a command where the workspace is to be cleared");
 	if (s->deed == DEED_FETCH && (s->takes_files || s->clears || !is_one_path(s->globs)))

@@ -20,6 +20,9 @@ struct put;
 #define WORKSPACE_ID_SIZE 32
 #define SPEC_CHANGE_SIZE  16
 
+/* On which descriptor a guest that is talked to answers. */
+#define SPEC_REPLY_FD 3
+
 /* What is to be done in the box. */
 enum deed {
 	DEED_EXECUTE, /* run the guest */
@@ -108,7 +111,7 @@ struct spec {
 	enum deed deed;
 	bool clears; /* DEED_FILES: what was in the workspace goes, once all files are there */
 	bool lists;  /* says what is in the workspace, after the guest ended */
-	bool talks;  /* its stdin is a socket, on which it can answer */
+	bool talks;  /* has a pipe of its own to answer on, as descriptor SPEC_REPLY_FD */
 	bool deaf;   /* its stdin is empty; the client has no end of it */
 	bool exec;   /* files in /workspace and /tmp can be executed */
 	/* The digits of a restore that is under way: what one with these left half done is made

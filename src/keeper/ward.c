@@ -166,15 +166,16 @@ void ward_finish(struct keeper *k, struct ward *r)
 }
 
 /* The client's end of a channel and the box's. */
-static int make_channel(
-	const struct spec *spec, enum channel channel, int *ret_client, int *ret_box)
+static int make_channel(enum channel channel, int *ret_client, int *ret_box)
 {
 	int ends[2];
 
-	if (channel == CHANNEL_STDIN && !spec->talks)
+	if (channel == CHANNEL_STDIN)
 		return fd_pipe(ret_box, ret_client);
 	/* Pipes, so that a client may splice them: a byte is then either in the pipe or where
-	 * it belongs, whenever the client dies. */
+	 * it belongs, whenever the client dies. And a guest never holds an end of a socket whose
+	 * other end is ours: it could send descriptors, and who closes one of these waits for as
+	 * long as its file makes it wait. CHANNEL_FILES is closed before there is a guest. */
 	if (channel == CHANNEL_STDOUT || channel == CHANNEL_STDERR || channel >= CHANNEL_CAPTURE)
 		return fd_pipe(ret_client, ret_box);
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
@@ -190,11 +191,11 @@ static uint32_t channels_of(const struct spec *s)
 
 	return (s->tty ? 0 : stdio) | (s->takes_files ? 1u << CHANNEL_FILES : 0) |
 	       (s->globs && s->globs[0] ? 1u << CHANNEL_CAPTURE : 0) |
-	       (s->lists ? 1u << CHANNEL_LISTING : 0);
+	       (s->lists ? 1u << CHANNEL_LISTING : 0) | (s->talks ? 1u << CHANNEL_REPLY : 0);
 }
 
-/* A guest that opens /dev/stdout opens the pipe anew, and needs a right to it. Nobody can open
- * a socket that way. */
+/* A guest that opens /dev/stdout opens the pipe anew, and needs a right to it. The pipes of a talk
+ * are not its user's: nobody opens them again by name. */
 static int own_by_guest(const struct ward *r, const struct spec *spec, enum channel channel, int fd)
 {
 	if (channel > CHANNEL_STDERR || (channel == CHANNEL_STDIN && spec->talks))
@@ -217,7 +218,7 @@ static int send_spec(struct ward *r, const struct spec *spec, int workspace_fd, 
 
 		if (!(mask & (1u << i)))
 			continue;
-		result = make_channel(spec, (enum channel)i, &r->fds[i], &box_fd);
+		result = make_channel((enum channel)i, &r->fds[i], &box_fd);
 		if (result < 0)
 			break;
 		box_fds[n++] = box_fd;

@@ -21,11 +21,79 @@ from enemy import (BASE, dial, files_with, form, growth_of, head, keepers_of, me
 from jar import SLOWER, eventually
 from outside import PYTHON, host_address
 from server import _own_uid, make_server, server  # noqa: F401 (fixtures)
+from test_mcp import Client
 
 MB = 1 << 20
 # Else a sanitizer, if there is one, keeps what was freed, and memory can not be measured.
 FREED_IS_FREE = {"ASAN_OPTIONS": "quarantine_size_mb=16"}
 NOBODY_ELSE = 64243  # who has nothing to do with it
+
+
+# --- what a guest holds -------------------------------------------------------------
+
+
+DESCRIPTORS = """
+import array, errno, json, os, socket
+def kind(fd):
+    try:
+        return os.readlink(f"/proc/self/fd/{fd}").split(":")[0]
+    except FileNotFoundError:
+        return None
+def send(fd):
+    try:
+        it = socket.socket(fileno=fd)
+    except OSError as e:
+        return errno.errorcode[e.errno]
+    it.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0]))])
+    it.detach()
+    return "sent"
+print(json.dumps({fd: [kind(fd), send(fd)] for fd in range(1024) if kind(fd)}))
+"""
+
+
+def _fathom_says(server, code):
+    async def go():
+        async with server.connect("/ws") as ws:
+            await ws.send(json.dumps({
+                "v": 1, "type": "execute", "id": "e", "ts": "2024-01-01T00:00:00.000Z",
+                "language": "python", "code": code,
+                "limits": {"timeout_ms": 20000, "memory_mb": 256}}))
+            out = ""
+            while (m := json.loads(await ws.recv()))["type"] != "result":
+                assert m["type"] != "error", m
+                out += m["data"] if m["type"] == "stdout" else ""
+            return out
+    return asyncio.run(go())
+
+
+def _tool_says(server, **arguments):
+    result = Client(server).call("run_python", **arguments)
+    assert not result["isError"], result
+    return result["structuredContent"]["stdout"]
+
+
+GUESTS = {
+    "run": lambda s: s.run("python3", "-c", DESCRIPTORS)["stdout"],
+    "own": lambda s: s.run("/usr/bin/env", "python3", "-c", DESCRIPTORS)["stdout"],
+    "session": lambda s: s.run("python3", "-c", DESCRIPTORS, session_id=s.session()["id"])[
+        "stdout"],
+    "interactive": lambda s: s.run("python3", "-c", DESCRIPTORS, interactive=True,
+                                   spec_version="1.1")["stdout"],
+    "capture": lambda s: s.run("python3", "-c", DESCRIPTORS, capture_patterns=["*"])["stdout"],
+    "fathom": lambda s: _fathom_says(s, DESCRIPTORS),
+    "tool": lambda s: _tool_says(s, code=DESCRIPTORS, session_id="t"),
+    "kernel": lambda s: _tool_says(s, code=DESCRIPTORS, kernel=True, session_id="k"),
+}
+
+
+@pytest.mark.parametrize("guest", GUESTS)
+def test_no_guest_holds_a_socket_of_ours(server, guest):
+    """Who could send descriptors to the keeper or the server would make them close files, and wait
+    for what these files wait for."""
+    found = json.loads(GUESTS[guest](server))
+    assert set(found) >= {"0", "1", "2"}
+    for fd, (kind, sent) in found.items():
+        assert kind in ("pipe", "/dev/null") and sent == "ENOTSOCK", found
 
 
 # --- files that come in -------------------------------------------------------------

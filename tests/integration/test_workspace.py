@@ -1,4 +1,5 @@
 """Workspaces that outlive their runs, as the keeper offers them to a server: raw protocol."""
+import contextlib
 import ctypes
 import errno
 import os
@@ -261,20 +262,67 @@ def test_a_listing_waits_for_who_comes_back(keeper):
         peer.about(wire.ACK, run)
 
 
-def test_a_run_that_talks_has_a_socket_for_stdin(keeper):
-    """It can answer there, apart from what it prints; who comes back has the socket again."""
+def test_a_run_that_talks_has_a_pipe_for_its_answers(keeper):
+    """Apart from what it prints; who comes back has the pipes again. None of them is a socket, on
+    which it could send descriptors."""
     peer = keeper.greet()
-    run = keeper.sh(peer, "while read line; do echo said $line >&0; echo printed; done",
+    run = keeper.sh(peer, "while read line; do echo said $line >&3; echo printed; done\n"
+                    "readlink /proc/self/fd/[0-3] | cut -d: -f1; ls /proc/$$/fd | wc -l",
                     talks=1, lingers=1).id
     peer.close()
     with keeper.greet() as peer:
         started = peer.attach(run)
-        with socket.socket(fileno=os.dup(started.channels["stdin"])) as talk:
-            for word in (b"one", b"two"):
-                talk.sendall(word + b"\n")
-                assert talk.recv(100) == b"said " + word + b"\n"
-            talk.shutdown(socket.SHUT_WR)
-        assert read_all(started.channels["stdout"]) == b"printed\nprinted\n"
+        for word in (b"one", b"two"):
+            os.write(started.channels["stdin"], word + b"\n")
+            assert os.read(started.channels["reply"], 100) == b"said " + word + b"\n"
+        peer.about(wire.CLOSE_STDIN, run)
+        os.close(started.channels["stdin"])
+        peer.fds.remove(started.channels["stdin"])
+        assert read_all(started.channels["stdout"]) == (
+            b"printed\nprinted\n" + 4 * b"pipe\n" + b"4\n")
+        assert peer.result().reason == "exit_code_0"
+        peer.about(wire.ACK, run)
+
+
+def read_terminal(fd):
+    data = b""
+    with contextlib.suppress(OSError):  # it ends with the last who has it open
+        while chunk := os.read(fd, 1 << 16):
+            data += chunk
+    return data
+
+
+DESCRIPTORS = """import os
+for fd in range(1024):
+    try:
+        print(fd, os.readlink(f"/proc/self/fd/{fd}").split(":")[0])
+    except FileNotFoundError:
+        pass
+"""
+
+
+@pytest.mark.parametrize("options", [
+    {}, {"deaf": 1}, {"talks": 1}, {"tty": 1}, {"takes_files": 1}, {"globs": ("*",)}, {"lists": 1},
+    {"lingers": 1}, {"talks": 1, "takes_files": 1, "globs": ("*",), "lists": 1, "lingers": 1}],
+    ids=lambda options: "_".join(options) or "plain")
+def test_a_guest_starts_with_pipes_or_a_terminal_and_nothing_else(keeper, options):
+    """A socket, of which we hold the other end, would take descriptors that we had to close. A
+    directory of the host's, or a file without a name, would be a way out."""
+    with keeper.greet() as peer:
+        run = wire.new_id()
+        peer.send(wire.START, wire.spec("python3", "-c", DESCRIPTORS, id=run,
+                                        workspace=make(peer), workspace_bytes=1 << 20, **options))
+        started = peer.expect(wire.STARTED)
+        if "files" in started.channels:
+            with socket.socket(fileno=os.dup(started.channels["files"])) as files:
+                files.sendall(pack())
+                files.shutdown(socket.SHUT_WR)
+        if options.get("tty"):
+            out, kind = read_terminal(started.channels["tty"]), b"/dev/pts/0"
+        else:
+            out, kind = read_all(started.channels["stdout"]), b"pipe"
+        n = 4 if options.get("talks") else 3
+        assert out.split() == [word for fd in range(n) for word in (b"%d" % fd, kind)]
         assert peer.result().reason == "exit_code_0"
         peer.about(wire.ACK, run)
 

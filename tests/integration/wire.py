@@ -12,7 +12,7 @@ VERSION = 11
 (HELLO, START, SIGNAL, CANCEL, ATTACH, LIST, ACK, CLOSE_STDIN, MAKE_WORKSPACE, DROP_WORKSPACE,
  LIST_WORKSPACES, WARM) = range(1, 13)
 WELCOME, STARTED, REFUSED, RUNNING, ENDED, RUNS, WORKSPACE, WORKSPACES, WARMTH = range(20, 29)
-CHANNELS = ("stdin", "stdout", "stderr", "tty", "files", "capture", "listing")
+CHANNELS = ("stdin", "stdout", "stderr", "tty", "files", "capture", "listing", "reply")
 STATES = ("starting", "running", "ending", "ended")
 REASONS = (
     "exit_code_0", "nonzero_exit", "signaled", "oom_killed", "pids_limit_exceeded",
