@@ -21,6 +21,11 @@ static bool runtime_is_up(const struct service *s)
 	return s->is_up;
 }
 
+static bool keeper_answers(const struct service *s)
+{
+	return !s->keeper_stall.since_ns;
+}
+
 static bool is_recovered(const struct service *s)
 {
 	return s->is_recovered;
@@ -37,6 +42,7 @@ static const struct {
 } checks[] = {
 	{ "store", store_is_well },
 	{ "runtime", runtime_is_up },
+	{ "keeper", keeper_answers },
 	{ "recovered", is_recovered },
 	{ "accepting", is_accepting },
 };
@@ -104,5 +110,8 @@ void meta_handle_ready(struct exchange *x)
 	for (size_t i = 0; i < ARRAY_SIZE(checks); i++)
 		(void)json_object_set_new(
 			results, checks[i].name, json_boolean(checks[i].holds(s)));
-	reply_json(x, ready ? 200 : 503, json_pack("{s:b,s:o}", "ready", ready, "checks", results));
+	json_t *loops = json_pack("{s:o,s:o}", "server", stall_json(&s->server_stall), "keeper",
+		stall_json(&s->keeper_stall));
+	reply_json(x, ready ? 200 : 503,
+		json_pack("{s:b,s:o,s:o}", "ready", ready, "checks", results, "loops", loops));
 }

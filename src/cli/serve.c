@@ -39,6 +39,7 @@
 #include "core/service.h"
 #include "core/session.h"
 #include "core/settings.h"
+#include "core/watchdog.h"
 
 /* Of libuv's pool: twice as many as may be cloning repositories, which is the only work that
  * somebody outside can make last. */
@@ -88,6 +89,7 @@ struct server {
 	uint64_t idle_since_ns;
 	struct starter starter; /* until the runtime has a connection of its own */
 	uv_pipe_t keeper_log;
+	struct watchdog *watchdog;
 	bool is_ending;
 	bool is_said;
 };
@@ -347,6 +349,7 @@ static void on_api_closed(void *ctx)
 	struct server *s = ctx;
 
 	s->api = NULL;
+	watchdog_close(TAKE(s->watchdog));
 	service_close(TAKE(s->service));
 	uv_close((uv_handle_t *)&s->term, NULL);
 	uv_close((uv_handle_t *)&s->interrupt, NULL);
@@ -481,6 +484,13 @@ static void carry_keeper_log(struct server *s)
 	}
 }
 
+static void on_stalled(void *ctx, uint64_t ms, const char *step)
+{
+	struct server *s = ctx;
+
+	stall_end(&s->service->server_stall, s->service->metrics, ms, step);
+}
+
 static int open_all(struct server *s, const char *data_dir, struct err *err)
 {
 	struct service_options how = {
@@ -491,6 +501,8 @@ static int open_all(struct server *s, const char *data_dir, struct err *err)
 	};
 	int r = service_open(&how, &s->service, err);
 
+	if (r == 0)
+		r = watchdog_start(&s->loop, on_stalled, s, &s->watchdog, err);
 	if (r == 0)
 		r = api_start(s->service, &s->api, err);
 	take_back_tls(&s->settings, data_dir);
@@ -530,6 +542,7 @@ static int serve(struct server *s, const char *data_dir, struct err *err)
 		(void)uv_timer_start(&s->ready, on_ready, 0, 10);
 		carry_keeper_log(s);
 	} else {
+		watchdog_close(TAKE(s->watchdog));
 		service_close(TAKE(s->service));
 		uv_walk(&s->loop, close_rest, NULL);
 	}

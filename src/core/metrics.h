@@ -29,6 +29,9 @@ enum metric {
 	METRIC_WS_QUEUE_DROPS,    /* sandbox_ws_queue_drops_total{component,reason} */
 	METRIC_HTTP_REQUESTS,     /* sandbox_http_requests_total{method,code} */
 	METRIC_HTTP_SECONDS,      /* sandbox_http_request_seconds{method} */
+	METRIC_STALLS,            /* sandbox_loop_stalls_total{loop} */
+	METRIC_STALL_SECONDS,     /* sandbox_loop_stall_seconds_total{loop} */
+	METRIC_STALLED,           /* sandbox_loop_stalled_seconds{loop}: gauge */
 	METRIC_WARM_BOXES,        /* sandbox_warm_boxes{image,language,state}: gauge */
 	METRIC_WARM_HITS,         /* sandbox_warm_hits_total{image,language} */
 	METRIC_WARM_MISSES,       /* sandbox_warm_misses_total{image,language} */

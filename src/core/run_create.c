@@ -111,7 +111,8 @@ static int check(struct run *run, const struct identity *who, struct problem *pr
 		return problem_set(problem, "shutting_down", "the server is about to end");
 	if (!run->service->host)
 		return problem_set(problem, "store_unavailable", "the server is about to begin");
-	if (find_session(run, who, problem) < 0 || run_decide(run, problem) < 0 ||
+	if (service_check_keeper(run->service, problem) < 0 ||
+		find_session(run, who, problem) < 0 || run_decide(run, problem) < 0 ||
 		service_check_space(run->service, problem) < 0)
 		return -1;
 	if (decode_files(run, problem) < 0)

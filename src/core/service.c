@@ -20,6 +20,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/doing.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -71,6 +72,18 @@ int service_check_space(const struct service *s, struct problem *problem)
 bool service_starts_runs(const struct service *s)
 {
 	return s->is_up && !s->is_draining && s->settings->enable_execution;
+}
+
+int service_check_keeper(const struct service *s, struct problem *problem)
+{
+	uint64_t since = s->keeper_stall.since_ns;
+	uint64_t now = clock_monotonic_ns();
+
+	if (s->is_up || !since || now - since < RUNTIME_LOST_NS)
+		return 0;
+	return problem_set(problem, "runtime_unavailable",
+		"the keeper has not answered for %llu s; look whether its process is stopped",
+		(unsigned long long)((now - since) / NS_PER_SEC));
 }
 
 /* Each has one turn: who can not begin waits again. Whoever ends at once makes room for another,
@@ -149,6 +162,7 @@ static void on_tick(uv_timer_t *timer)
 {
 	struct service *s = timer->data;
 	uint64_t now_ns = clock_monotonic_ns();
+	const char *before = doing_begin("the service's clock");
 
 	for (struct run *r = s->runs, *next; r; r = next) {
 		next = r->next;
@@ -159,6 +173,7 @@ static void on_tick(uv_timer_t *timer)
 	if (s->is_recovered && !s->is_draining)
 		session_expire(s, (uint64_t)time(NULL));
 	count_phases(s);
+	stall_count(&s->keeper_stall, s->metrics);
 	if (s->next_recovery_ns && now_ns >= s->next_recovery_ns)
 		recover(s);
 	check_drain(s, now_ns);
@@ -166,6 +181,7 @@ static void on_tick(uv_timer_t *timer)
 		s->next_sweep_ns = now_ns + s->settings->gc_interval_sec * NS_PER_SEC;
 		service_sweep(s, on_swept, NULL);
 	}
+	doing_end(before);
 }
 
 /* --- the runtime comes and goes --- */
@@ -190,6 +206,20 @@ static void on_down(void *ctx)
 
 	log_warn("the keeper can not be reached");
 	s->is_up = false;
+}
+
+static void on_silent(void *ctx, uint64_t since_ns)
+{
+	struct service *s = ctx;
+
+	stall_begin(&s->keeper_stall, s->metrics, since_ns);
+}
+
+static void on_heard(void *ctx, uint64_t ms, const char *step)
+{
+	struct service *s = ctx;
+
+	stall_end(&s->keeper_stall, s->metrics, ms, step);
 }
 
 /* A keeper counts from its own start, and it may be another one than before. */
@@ -233,7 +263,12 @@ static void open_runtime(struct service *s)
 		.warm = { .warmth = c->warm, .memory_bytes = c->warm_memory_mb << 20 },
 	};
 	struct runtime_listener listener = {
-		.up = on_up, .down = on_down, .warmth = on_warmth, .ctx = s
+		.up = on_up,
+		.down = on_down,
+		.silent = on_silent,
+		.heard = on_heard,
+		.warmth = on_warmth,
+		.ctx = s,
 	};
 	struct err err = { 0 };
 
@@ -408,6 +443,8 @@ int service_open(const struct service_options *options, struct service **ret, st
 	s->root = xstrdup(options->root);
 	s->runtime = options->runtime ? options->runtime : &runtime_native;
 	s->metrics = metrics_new();
+	s->server_stall.loop = "server";
+	s->keeper_stall.loop = "keeper";
 	settings_policy_hash(c, s->policy_hash);
 	queue_init(&s->queue, c->max_concurrent_runs, active_per_user(c));
 	(void)uv_timer_init(s->loop, &s->tick);

@@ -20,6 +20,7 @@
 #include "core/queue.h"
 #include "core/run_dir.h"
 #include "core/settings.h"
+#include "core/stall.h"
 #include "runtime/runtime.h"
 
 struct audit;
@@ -44,6 +45,8 @@ struct service {
 	struct audit *audit;
 	const struct runtime *runtime;
 	struct runtime_host *host;
+	struct stall server_stall;
+	struct stall keeper_stall;
 	bool is_up;          /* the runtime can take jobs */
 	bool is_recovered;   /* what the store held from before is known again */
 	bool is_dispatching; /* turns are being given */
@@ -85,6 +88,9 @@ int service_open(const struct service_options *options, struct service **ret, st
 
 /* Are runs started at all? Else they wait, or are refused. */
 bool service_starts_runs(const struct service *s);
+
+/* A problem when the keeper has not answered for so long that nothing new is to wait for it. */
+int service_check_keeper(const struct service *s, struct problem *problem);
 
 /* Start what waits, as far as there is room. */
 void service_dispatch(struct service *s);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/doing.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -77,10 +78,12 @@ static void dispatch(struct exchange *x)
 {
 	x->is_dispatched = true;
 	enter(x->conn, CONN_BUSY);
+	const char *before = doing_begin(x->route->pattern);
 	if (streq(x->route->method, "WS"))
 		ws_dispatch(x);
 	else
 		x->route->handle(x);
+	doing_end(before);
 }
 
 static uint64_t max_body_of(const struct exchange *x)

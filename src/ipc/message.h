@@ -3,7 +3,7 @@
  * MESSAGE_VERSION, and a peer of another version is turned away. */
 #pragma once
 
-#define MESSAGE_VERSION 11
+#define MESSAGE_VERSION 12
 
 /* The name of a keeper, new with each: 64 random bits in hexadecimal. */
 #define KEEPER_ID_SIZE 16
@@ -22,6 +22,7 @@ enum message {
 	MESSAGE_DROP_WORKSPACE = 10,  /* workspace id */
 	MESSAGE_LIST_WORKSPACES = 11, /* - */
 	MESSAGE_WARM = 12,            /* warm: what to make ahead from now on */
+	MESSAGE_PING = 15,            /* -: answered by PONG when the loop comes to it */
 
 	/* keeper -> client */
 	MESSAGE_WELCOME = 20,    /* u64 facets, text: which keeper this is */
@@ -33,6 +34,8 @@ enum message {
 	MESSAGE_WORKSPACE = 26,  /* workspace id: it is there now */
 	MESSAGE_WORKSPACES = 27, /* u32 n, then n times: workspace id */
 	MESSAGE_WARMTH = 28,     /* warm_state: to who sent WARM, now and then */
+	MESSAGE_PONG = 29,       /* u64 how often the keeper's loop stood still, u64 ms of the last
+				    time, text: at what */
 
 	/* keeper -> init of a box */
 	MESSAGE_BOX_SPEC = 40,      /* spec, u32 mask of channels, with the box's ends of them and,

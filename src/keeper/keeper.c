@@ -241,6 +241,17 @@ static void check_idle(struct keeper *k)
 	}
 }
 
+/* Nothing waits: the housekeeping, and then sleep until something happens. */
+static int sleep_for_events(struct keeper *k, struct epoll_event *events)
+{
+	pace_step(&k->pace, "housekeeping", clock_monotonic_ns());
+	int timeout = sleep_ms(k, boxes_tend(k, k->is_quiet));
+	pace_sleep(&k->pace, clock_monotonic_ns());
+	int n = epoll_wait(k->epoll_fd, events, EVENTS_MAX, timeout);
+	pace_wake(&k->pace, timeout, clock_monotonic_ns());
+	return n;
+}
+
 /* One turn: first what is waiting; only when nothing is, the housekeeping. */
 static void turn(struct keeper *k)
 {
@@ -248,19 +259,23 @@ static void turn(struct keeper *k)
 	int n = epoll_wait(k->epoll_fd, events, EVENTS_MAX, 0);
 
 	if (n == 0)
-		n = epoll_wait(
-			k->epoll_fd, events, EVENTS_MAX, sleep_ms(k, boxes_tend(k, k->is_quiet)));
+		n = sleep_for_events(k, events);
 	k->is_quiet = n == 0;
 	for (int i = 0; i < n; i++) {
 		struct watch *w = events[i].data.ptr;
 
-		if (w->fd >= 0)
-			w->on_event(k, w->owner, events[i].events);
+		if (w->fd < 0)
+			continue;
+		pace_step(&k->pace, w->name, clock_monotonic_ns());
+		w->on_event(k, w->owner, events[i].events);
 	}
+	pace_step(&k->pace, "deadlines", clock_monotonic_ns());
 	check_deadlines(k);
 	stop_being_deaf(k);
 	check_idle(k);
+	pace_step(&k->pace, "old images", clock_monotonic_ns());
 	images_expire(k);
+	pace_step(&k->pace, "old boxes", clock_monotonic_ns());
 	boxes_relieve(k);
 	bury_the_dead(k);
 }
@@ -387,10 +402,10 @@ int keeper_serve(const struct keeper_options *options, struct err *err)
 		.ends_when_idle = options->ends_when_idle,
 		.workspaces_ns = options->workspaces_ms * NS_PER_MS,
 		.deaf_fd = -1,
-		.listen = { .fd = -1, .on_event = on_connect },
-		.signals = { .fd = -1, .on_event = on_signal },
-		.lifeline = { .fd = -1, .on_event = on_lifeline },
-		.trial = { .fd = -1, .on_event = on_trial },
+		.listen = { .fd = -1, .name = "a new client", .on_event = on_connect },
+		.signals = { .fd = -1, .name = "a signal", .on_event = on_signal },
+		.lifeline = { .fd = -1, .name = "the lifeline", .on_event = on_lifeline },
+		.trial = { .fd = -1, .name = "a trial", .on_event = on_trial },
 		.favours = SEAL_PLAIN,
 		.warm_library = options->warm_library,
 		.warm_library_size = options->warm_library_size,

@@ -15,6 +15,7 @@
 #include "ipc/spec.h"
 #include "keeper/boxes.h"
 #include "keeper/orders.h"
+#include "keeper/pace.h"
 #include "keeper/stock.h"
 
 struct cgroup_host;
@@ -30,7 +31,8 @@ struct keeper;
 
 /* A descriptor in the epoll set and what to call for it. */
 struct watch {
-	int fd; /* -1 when not watched */
+	int fd;           /* -1 when not watched */
+	const char *name; /* what is done when it has events; static text */
 	void (*on_event)(struct keeper *k, void *owner, uint32_t events);
 	void *owner;
 };
@@ -145,6 +147,8 @@ struct keeper {
 	uint64_t workspaces_ns; /* for how long workspaces are kept without a client; 0: for ever */
 	uint64_t idle_since_ns; /* CLOCK_MONOTONIC; 0: it is not */
 	bool stopping;
+
+	struct pace pace; /* what the loop is at */
 
 	struct peer *peers;
 	size_t n_peers;

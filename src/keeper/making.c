@@ -115,7 +115,8 @@ static int start(struct keeper *k, struct err *err)
 	int r = maker_start(&k->host, &m->maker, err);
 	if (r < 0)
 		return r;
-	m->watch = (struct watch){ .fd = -1, .on_event = on_answer, .owner = m };
+	m->watch =
+		(struct watch){ .fd = -1, .name = "the maker", .on_event = on_answer, .owner = m };
 	r = watch_start(k, &m->watch, m->maker.control_fd, EPOLLIN);
 	if (r < 0) {
 		end(k);

@@ -42,7 +42,7 @@ static void read_answers(struct sample *s)
 	int r;
 
 	while ((r = frame_recv(s->client_fd, buffer, &f)) == 1) {
-		sample_insist(f.type >= MESSAGE_WELCOME && f.type <= MESSAGE_WORKSPACES);
+		sample_insist(f.type >= MESSAGE_WELCOME && f.type <= MESSAGE_PONG);
 		sample_insist(f.type == MESSAGE_STARTED || f.n_fds == 0);
 		frame_close_fds(&f);
 	}

@@ -44,7 +44,8 @@ int peer_add(struct keeper *k, int fd, uid_t uid)
 
 	p->phase = PEER_NEW;
 	p->uid = uid;
-	p->watch = (struct watch){ .fd = -1, .on_event = on_readable, .owner = p };
+	p->watch =
+		(struct watch){ .fd = -1, .name = "a client", .on_event = on_readable, .owner = p };
 	int r = fd_set_nonblock(fd, true);
 	if (r == 0)
 		r = watch_start(k, &p->watch, fd, EPOLLIN);

@@ -261,6 +261,22 @@ static int handle_warm(struct keeper *k, struct peer *p, struct cur *c)
 	return 0;
 }
 
+/* Whoever relies on this loop wants to know whether it goes round, and if it did not, why. */
+static int handle_ping(struct keeper *k, struct peer *p, struct cur *c)
+{
+	struct put out;
+
+	if (cur_end(c) < 0)
+		return -EBADMSG;
+	put_init(&out, 256);
+	put_u64(&out, k->pace.n_stalls);
+	put_u64(&out, k->pace.last_ms);
+	put_str(&out, k->pace.last_step ? k->pace.last_step : "");
+	peer_send(k, p, MESSAGE_PONG, &out, NULL, 0);
+	put_fini(&out);
+	return 0;
+}
+
 static const struct rule {
 	const char *name;
 	unsigned phases; /* when a peer may send it */
@@ -277,6 +293,7 @@ static const struct rule {
 	[MESSAGE_MAKE_WORKSPACE] = { "make_workspace", PEER_READY, handle_make_workspace },
 	[MESSAGE_DROP_WORKSPACE] = { "drop_workspace", PEER_READY, handle_drop_workspace },
 	[MESSAGE_WARM] = { "warm", PEER_READY, handle_warm },
+	[MESSAGE_PING] = { "ping", PEER_READY, handle_ping },
 	[MESSAGE_LIST_WORKSPACES] = { "list_workspaces", PEER_READY, handle_list_workspaces },
 };
 
@@ -290,6 +307,7 @@ int rules_dispatch(struct keeper *k, struct peer *p, struct frame *f)
 	/* No message of a client carries descriptors: all of them are made here. */
 	if (!(rule->phases & p->phase) || f->n_fds != 0)
 		return -EBADMSG;
+	k->pace.step = rule->name;
 	cur_init(&c, f->data, f->size);
 	int r = rule->handle(k, p, &c);
 	if (r < 0)

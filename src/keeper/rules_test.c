@@ -78,11 +78,36 @@ TEST(a_greeting_is_answered_once)
 	CHECK_EQ(s.k.n_peers, 0);
 }
 
+TEST(a_ping_is_answered_with_what_stood_still)
+{
+	SAMPLE(s);
+	struct cur c;
+	struct frame f;
+	char step[64];
+
+	CHECK_EQ(say(&s, s.client_fd, MESSAGE_HELLO, NULL), MESSAGE_WELCOME);
+	CHECK_EQ(say(&s, s.client_fd, MESSAGE_PING, NULL), MESSAGE_PONG);
+	pace_step(&s.k.pace, "drop_workspace", 1000000000);
+	pace_sleep(&s.k.pace, UINT64_C(4000000000));
+	CHECK_EQ(frame_send(s.client_fd, MESSAGE_PING, NULL, NULL, 0), 0);
+	sample_turn(&s, 0);
+	CHECK_EQ(frame_recv(s.client_fd, buffer, &f), 1);
+	CHECK_EQ(f.type, MESSAGE_PONG);
+	cur_init(&c, f.data, f.size);
+	CHECK_EQ(cur_u64(&c), 1);
+	CHECK_EQ(cur_u64(&c), 3000);
+	cur_str_into(&c, step, sizeof(step));
+	CHECK_EQ(cur_end(&c), 0);
+	CHECK_STR(step, "drop_workspace");
+	CHECK_EQ(say_id(&s, s.client_fd, MESSAGE_PING, some_id), 0);
+}
+
 TEST(whoever_does_not_greet_first_is_dropped)
 {
 	static const uint32_t types[] = { MESSAGE_START, MESSAGE_SIGNAL, MESSAGE_CANCEL,
 		MESSAGE_ATTACH, MESSAGE_LIST, MESSAGE_ACK, MESSAGE_CLOSE_STDIN,
-		MESSAGE_MAKE_WORKSPACE, MESSAGE_DROP_WORKSPACE, MESSAGE_LIST_WORKSPACES };
+		MESSAGE_MAKE_WORKSPACE, MESSAGE_DROP_WORKSPACE, MESSAGE_LIST_WORKSPACES,
+		MESSAGE_PING };
 
 	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
 		SAMPLE(s);
@@ -339,7 +364,8 @@ TEST(what_can_not_be_started_is_refused_with_a_reason)
 	CHECK_EQ(s.k.n_peers, 1);
 }
 
-TESTS(UNIT(a_greeting_is_answered_once), UNIT(whoever_does_not_greet_first_is_dropped),
+TESTS(UNIT(a_greeting_is_answered_once), UNIT(a_ping_is_answered_with_what_stood_still),
+	UNIT(whoever_does_not_greet_first_is_dropped),
 	UNIT(unknown_and_foreign_messages_drop_the_client), UNIT(no_message_may_carry_descriptors),
 	UNIT(bytes_left_over_or_missing_drop_the_client),
 	UNIT(signals_out_of_range_drop_the_client),

@@ -240,7 +240,9 @@ static int start(struct keeper *k, const struct root *root, struct err *err)
 	}
 	t->id = ++k->n_templates;
 	t->started_ns = clock_monotonic_ns();
-	t->watch = (struct watch){ .fd = -1, .on_event = on_message, .owner = t };
+	t->watch = (struct watch){
+		.fd = -1, .name = "a template", .on_event = on_message, .owner = t
+	};
 	t->next = k->templates;
 	k->templates = t;
 	r = watch_start(k, &t->watch, t->process.control_fd, EPOLLIN);

@@ -230,7 +230,12 @@ static void on_memory(struct keeper *k, void *owner, uint32_t events)
 
 void ward_hear_prepare(struct ward *r)
 {
-	r->control = (struct watch){ .fd = -1, .on_event = on_control, .owner = r };
-	r->pid = (struct watch){ .fd = -1, .on_event = on_init_gone, .owner = r };
-	r->memory = (struct watch){ .fd = -1, .on_event = on_memory, .owner = r };
+	r->control =
+		(struct watch){ .fd = -1, .name = "an init", .on_event = on_control, .owner = r };
+	r->pid = (struct watch){
+		.fd = -1, .name = "the end of an init", .on_event = on_init_gone, .owner = r
+	};
+	r->memory = (struct watch){
+		.fd = -1, .name = "a box without memory", .on_event = on_memory, .owner = r
+	};
 }

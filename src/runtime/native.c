@@ -39,13 +39,14 @@ static int native_open(uv_loop_t *loop, const struct runtime_options *options,
 	h->unsent_end = &h->unsent;
 	h->buffer = xcalloc(1, FRAME_SIZE_MAX);
 	(void)uv_timer_init(loop, &h->retry);
-	h->retry.data = h;
+	(void)uv_timer_init(loop, &h->pulse);
+	h->retry.data = h->pulse.data = h;
 	*ret = h;
 	native_connect(h);
 	return 0;
 }
 
-static void on_retry_closed(uv_handle_t *handle)
+static void on_closed(uv_handle_t *handle)
 {
 	struct runtime_host *h = handle->data;
 
@@ -65,6 +66,13 @@ static void on_retry_closed(uv_handle_t *handle)
 	free(h->root);
 	free(h->buffer);
 	free(h);
+}
+
+static void on_retry_closed(uv_handle_t *handle)
+{
+	struct runtime_host *h = handle->data;
+
+	uv_close((uv_handle_t *)&h->pulse, on_closed);
 }
 
 /* What runs goes on in the keeper's care, for the next server. */

@@ -120,11 +120,31 @@ static int on_welcome(struct runtime_host *h, struct cur *c, struct frame *f)
 		return -EBADMSG;
 	h->state = STATE_LISTING;
 	h->broken_ns = 0;
+	native_pulse_heard(h, UINT64_MAX, 0, "");
 	if (!streq(before, h->instance))
 		native_tell_lost(h);
 	int r = say_warm(h);
 	if (r == 0)
 		r = native_say_nothing(h, MESSAGE_LIST);
+	return r < 0 ? r : native_say_nothing(h, MESSAGE_LIST_WORKSPACES);
+}
+
+static int on_pong(struct runtime_host *h, struct cur *c, struct frame *f)
+{
+	char step[64];
+
+	(void)f;
+	uint64_t n_stalls = cur_u64(c);
+	uint64_t ms = cur_u64(c);
+	cur_str_into(c, step, sizeof(step));
+	if (cur_end(c) < 0)
+		return -EBADMSG;
+	native_pulse_heard(h, n_stalls, ms, step);
+	/* What it holds may be less than before. */
+	if (h->state != STATE_SILENT)
+		return 0;
+	h->state = STATE_LISTING;
+	int r = native_say_nothing(h, MESSAGE_LIST);
 	return r < 0 ? r : native_say_nothing(h, MESSAGE_LIST_WORKSPACES);
 }
 
@@ -298,6 +318,7 @@ static const struct {
 	{ MESSAGE_REFUSED, on_refused },
 	{ MESSAGE_WORKSPACE, on_workspace },
 	{ MESSAGE_WARMTH, on_warmth },
+	{ MESSAGE_PONG, on_pong },
 };
 
 int native_understand(struct runtime_host *h, struct frame *f)

@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/doing.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "ipc/frame.h"
@@ -125,11 +126,11 @@ static void retry_later(struct runtime_host *h)
 }
 
 /* Wishes are not told again, and are cheap to repeat. */
-static void give_up_wishes(struct runtime_host *h)
+void native_give_up_wishes(struct runtime_host *h, const char *why)
 {
 	for (struct wish *w; (w = h->wishes);) {
 		h->wishes = w->next;
-		native_grant(w, -ECONNRESET, "the keeper is gone");
+		native_grant(w, -ECONNRESET, why);
 	}
 }
 
@@ -140,6 +141,7 @@ void native_disconnect(struct runtime_host *h)
 		uv_close((uv_handle_t *)h->poll, free_handle);
 		h->poll = NULL;
 	}
+	native_pulse_stop(h);
 	close_fdp(&h->fd);
 	drop_unsent(h);
 	h->n_runs = 0;
@@ -168,7 +170,7 @@ static void on_broken(struct runtime_host *h, int r)
 		h->broken_ns = clock_monotonic_ns();
 	if (was_up)
 		h->listener.down(h->listener.ctx);
-	give_up_wishes(h);
+	native_give_up_wishes(h, "the keeper is gone");
 	check_gone(h);
 }
 
@@ -182,7 +184,9 @@ static int read_frames(struct runtime_host *h)
 			return 0;
 		if (r <= 0)
 			return r == 0 ? -ECONNRESET : r;
+		const char *before = doing_begin("a message of the keeper");
 		r = native_understand(h, &f);
+		doing_end(before);
 		frame_close_fds(&f);
 		if (r < 0)
 			return r;
@@ -248,4 +252,6 @@ void native_connect(struct runtime_host *h)
 	int r = native_say_nothing(h, MESSAGE_HELLO);
 	if (r < 0)
 		on_broken(h, r);
+	else
+		native_pulse_start(h);
 }

@@ -306,9 +306,55 @@ TEST(it_may_be_closed_while_it_greets)
 	stage_remove(&s);
 }
 
+/* --- a keeper that does not answer --- */
+
+/* It is stopped, say: nothing breaks, and it goes on. */
+TEST(a_keeper_that_stands_still_is_noticed)
+{
+	struct stage s;
+	struct frame f;
+
+	stage_make(&s);
+	listen_at(&s);
+	greet(&s, NULL, NULL);
+	s.is_mute = true;
+	UNTIL(&s, s.n_silent == 1);
+	CHECK(runtime_native.is_up(s.host)); /* so early nothing is refused */
+	CHECK_EQ(s.n_heard, 0);
+	say_pong(&s, 0, 0, "");
+	UNTIL(&s, s.n_heard == 1);
+	CHECK(s.heard_ms > 2000);
+	CHECK_STR(s.heard_step, "unknown: it was stopped, or got no processor");
+	CHECK_EQ(s.n_down, 0);
+	/* What it was at, if it knows; also when we did not wait for it. */
+	UNTIL(&s, frame_recv(s.fd, s.buffer, &f) == 1 && f.type == MESSAGE_PING);
+	say_pong(&s, 1, 2100, "drop_workspace");
+	UNTIL(&s, s.n_heard == 2);
+	CHECK_EQ(s.heard_ms, 2100);
+	CHECK_STR(s.heard_step, "drop_workspace");
+	CHECK_EQ(s.n_silent, 1);
+	stage_remove(&s);
+}
+
+TEST(a_keeper_that_ends_while_it_is_silent_is_so_no_longer)
+{
+	struct stage s;
+
+	stage_make(&s);
+	listen_at(&s);
+	take_connection(&s); /* it does not even greet */
+	UNTIL(&s, s.n_silent == 1);
+	close_fdp(&s.fd);
+	UNTIL(&s, s.n_heard == 1);
+	CHECK_EQ(s.n_down, 0); /* it never was up */
+	stage_remove(&s);
+}
+
 TESTS(UNIT(another_keeper_has_none_of_the_jobs), UNIT(the_same_keeper_still_has_the_jobs),
 	UNIT(a_few_runs_are_attached_at_a_time), UNIT(a_start_of_what_is_there_already_attaches),
 	UNIT(a_keeper_that_comes_later_is_found), UNIT(nonsense_drops_the_connection),
 	UNIT(too_many_runs_are_nonsense),
 	UNIT(messages_wait_in_order_for_a_keeper_that_does_not_read),
-	UNIT(a_start_is_refused_when_too_much_waits), UNIT(it_may_be_closed_while_it_greets))
+	UNIT(a_start_is_refused_when_too_much_waits), UNIT(it_may_be_closed_while_it_greets),
+	UNIT(a_keeper_that_stands_still_is_noticed),
+	UNIT(a_keeper_that_ends_while_it_is_silent_is_so_no_longer))

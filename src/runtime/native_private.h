@@ -15,6 +15,7 @@ enum native_state {
 	STATE_GREETING,
 	STATE_LISTING,
 	STATE_UP,
+	STATE_SILENT, /* connected, but without an answer for too long */
 	STATE_CLOSED,
 };
 
@@ -60,6 +61,11 @@ struct runtime_host {
 	uint64_t facets;
 	char instance[KEEPER_ID_SIZE + 1];
 	uint64_t broken_ns; /* since when there is no connection; 0: there is one */
+	uv_timer_t pulse;   /* of native_pulse.c */
+	uint64_t pulsed_ns; /* when it was looked at last */
+	uint64_t asked_ns;  /* when the question was asked that is not answered; 0: none is */
+	uint64_t silent_ns; /* the same, once that is too long ago */
+	uint64_t n_stalls;  /* that the keeper knows of; UINT64_MAX: it has not said */
 	struct job *jobs;
 	unsigned n_attaching;
 	struct wish *wishes;
@@ -81,6 +87,18 @@ void native_disconnect(struct runtime_host *h);
 int native_say(struct runtime_host *h, uint32_t type, struct put *payload);
 int native_say_id(struct runtime_host *h, uint32_t type, const char *id);
 int native_say_nothing(struct runtime_host *h, uint32_t type);
+
+/* Answer whoever waits for a workspace that it will not come. */
+void native_give_up_wishes(struct runtime_host *h, const char *why);
+
+/* --- native_pulse.c --- */
+
+/* There is a connection, and it was said HELLO. */
+void native_pulse_start(struct runtime_host *h);
+void native_pulse_stop(struct runtime_host *h);
+
+/* It answered: how often its loop stood still, how long last, and at what. */
+void native_pulse_heard(struct runtime_host *h, uint64_t n_stalls, uint64_t ms, const char *step);
 
 /* --- native_hear.c --- */
 

@@ -35,6 +35,10 @@ struct stage {
 	uint8_t *buffer;
 	struct runtime_host *host;
 	unsigned n_up, n_down;
+	bool is_mute; /* pings are not answered */
+	unsigned n_silent, n_heard;
+	uint64_t heard_ms;
+	char heard_step[64];
 	char run[RUN_ID_SIZE + 1]; /* the first that it was told of */
 	size_t n_runs, n_workspaces;
 };
@@ -72,6 +76,21 @@ static inline void on_down(void *ctx)
 	((struct stage *)ctx)->n_down++;
 }
 
+static inline void on_silent(void *ctx, uint64_t since_ns)
+{
+	CHECK(clock_monotonic_ns() - since_ns > RUNTIME_SILENT_NS);
+	((struct stage *)ctx)->n_silent++;
+}
+
+static inline void on_heard(void *ctx, uint64_t ms, const char *step)
+{
+	struct stage *s = ctx;
+
+	s->n_heard++;
+	s->heard_ms = ms;
+	(void)snprintf(s->heard_step, sizeof(s->heard_step), "%s", step);
+}
+
 static inline void listen_at(struct stage *s)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -94,7 +113,9 @@ static inline void stage_make(struct stage *s)
 	s->buffer = xcalloc(1, FRAME_SIZE_MAX);
 	CHECK_EQ(uv_loop_init(&s->loop), 0);
 	struct runtime_options options = { .root = s->dir.path };
-	struct runtime_listener listener = { .up = on_up, .down = on_down, .ctx = s };
+	struct runtime_listener listener = {
+		.up = on_up, .down = on_down, .silent = on_silent, .heard = on_heard, .ctx = s
+	};
 	CHECK_EQ(runtime_native.open(&s->loop, &options, &listener, &s->host, &err), 0);
 }
 
@@ -116,6 +137,36 @@ static inline void take_connection(struct stage *s)
 	UNTIL(s, (s->fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0);
 }
 
+static inline void send_put(struct stage *s, uint32_t type, struct put *p)
+{
+	CHECK_EQ(put_end(p), 0);
+	CHECK_EQ(frame_send(s->fd, type, p, NULL, 0), 0);
+	put_fini(p);
+}
+
+static inline void say_pong(struct stage *s, uint64_t n_stalls, uint64_t ms, const char *step)
+{
+	struct put p;
+
+	put_init(&p, 100);
+	put_u64(&p, n_stalls);
+	put_u64(&p, ms);
+	put_str(&p, step);
+	send_put(s, MESSAGE_PONG, &p);
+}
+
+/* What the server said, as frame_recv() has it; a ping is answered, and nothing to tell of. */
+static inline int take_message(struct stage *s, struct frame *ret)
+{
+	int r = frame_recv(s->fd, s->buffer, ret);
+
+	if (r != 1 || ret->type != MESSAGE_PING)
+		return r;
+	if (!s->is_mute)
+		say_pong(s, 0, 0, "");
+	return -EAGAIN;
+}
+
 /* The next message, which must be of this type; its text, if it begins with one. */
 static inline void expect(struct stage *s, uint32_t type, char *text, size_t size)
 {
@@ -123,7 +174,7 @@ static inline void expect(struct stage *s, uint32_t type, char *text, size_t siz
 	struct cur c;
 	int r = -EAGAIN;
 
-	UNTIL(s, (r = frame_recv(s->fd, s->buffer, &f)) != -EAGAIN);
+	UNTIL(s, (r = take_message(s, &f)) != -EAGAIN);
 	CHECK_EQ(r, 1);
 	CHECK_EQ(f.type, type);
 	CHECK_EQ(f.n_fds, 0);
@@ -147,14 +198,7 @@ static inline bool is_silent(struct stage *s)
 
 	for (int i = 0; i < 20; i++)
 		turn(s);
-	return frame_recv(s->fd, s->buffer, &f) == -EAGAIN;
-}
-
-static inline void send_put(struct stage *s, uint32_t type, struct put *p)
-{
-	CHECK_EQ(put_end(p), 0);
-	CHECK_EQ(frame_send(s->fd, type, p, NULL, 0), 0);
-	put_fini(p);
+	return take_message(s, &f) == -EAGAIN;
 }
 
 static inline void send_welcome(struct stage *s, const char *instance)

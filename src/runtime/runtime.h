@@ -28,6 +28,10 @@ struct job;
 struct runtime_host;
 typedef struct uv_loop_s uv_loop_t;
 
+/* Who does not answer for so long is said to be silent; and for so long, is taken for lost. */
+#define RUNTIME_SILENT_NS UINT64_C(2000000000)
+#define RUNTIME_LOST_NS   UINT64_C(30000000000)
+
 struct job_events {
 	/* Descriptors for enum channel, -1 for none; taken by who hears it. */
 	void (*started)(void *ctx, int fds[CHANNEL_COUNT]);
@@ -43,9 +47,14 @@ struct runtime_listener {
 	 * ours to adopt or to end. */
 	void (*up)(void *ctx, const char (*runs)[RUN_ID_SIZE + 1], size_t n_runs,
 		const char (*workspaces)[WORKSPACE_ID_SIZE + 1], size_t n_workspaces);
-	/* It can not, until the next `up`. Jobs go on, unless they are told `lost`: that comes
-	 * before the next `up`, or when nothing was heard for long. */
+	/* It can not, until the next `up`; also when it is silent for too long. Jobs go on, unless
+	 * they are told `lost`: that comes before the next `up`, or when nothing was heard for
+	 * long. */
 	void (*down)(void *ctx);
+	/* It has not answered since then (CLOCK_MONOTONIC) for more than RUNTIME_SILENT_NS. */
+	void (*silent)(void *ctx, uint64_t since_ns);
+	/* It answers again, or had not for so long without our notice: what it was at. */
+	void (*heard)(void *ctx, uint64_t ms, const char *step);
 	/* What it has made ahead, now and then. */
 	void (*warmth)(void *ctx, const struct warm_state *state);
 	void *ctx;

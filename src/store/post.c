@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <uv.h>
 
+#include "base/doing.h"
 #include "base/str.h"
 
 struct post {
@@ -41,8 +42,10 @@ static void on_async(uv_async_t *async)
 {
 	struct post *p = async->data;
 
+	const char *before = doing_begin("answers of the store");
 	(void)receive(p);
 	answer_ready(p);
+	doing_end(before);
 }
 
 int post_open(uv_loop_t *loop, struct post **ret)
