@@ -384,3 +384,29 @@ def test_many_at_once_each_get_their_own(server):
     for thread in threads:
         thread.join()
     assert got == sums
+
+
+# --- a guest that is in the way ---
+
+LEASE = """
+import fcntl, os, pathlib, time
+fd = os.open("ten.txt", os.O_RDWR)
+try:
+    fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+    said = "leased"
+except OSError as e:
+    said = e.strerror
+pathlib.Path("said.new").write_text(said)
+os.rename("said.new", "said.txt")
+time.sleep(30)
+"""
+
+
+@once
+def test_a_lease_keeps_nobody_from_a_file(server, session):
+    """Whoever opened it would have to wait for the guest, or be turned away."""
+    run = server.start_run("python3", "-c", LEASE, session_id=session["id"]).json()
+    assert eventually(lambda: fetch(server, session, "said.txt").text == "Invalid argument", 20)
+    answer = fetch(server, session)
+    assert (answer.status_code, answer.content) == (200, TEN)
+    server.post(f"/runs/{run['id']}/cancel")

@@ -137,7 +137,7 @@ ATTACKS = {
     **{f"chmod_{slug(p)}": attack(change_mode, p, fails=("EROFS", "EPERM"),
                                   control=[FILE])
        for p in ("/usr/bin/python3", "/", "/dev/null", "/proc/self/exe", "/etc/ld.so.cache")},
-    **{f"lease_{slug(p)}": attack(lease, p, fails="EACCES", control=[FILE])
+    **{f"lease_{slug(p)}": attack(lease, p, fails="EINVAL", outside=True)
        for p in ("/etc/ld.so.cache", "/usr/bin/env")},
 
     # Nothing new where nothing belongs.

@@ -1,6 +1,7 @@
 """Part C: what the kernel may be asked. Arguments are such that nothing happens outside,
 where each call must fail in another way, or succeed."""
 import ctypes
+import fcntl
 import os
 import socket
 import struct
@@ -103,6 +104,17 @@ def set_option(level, option):
     with socket.socket() as s:
         value = ctypes.create_string_buffer(struct.pack("ii", 1, 1))
         syscall("setsockopt", s.fileno(), level, option, value, 8)
+
+
+def take_lease(command):
+    """To write, on a file of one's own that nobody else has open."""
+    path = f"/tmp/belljar-lease-{os.getpid()}"
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        syscall("fcntl", fd, command, fcntl.F_WRLCK)
+    finally:
+        os.close(fd)
+        os.unlink(path)
 
 
 def ioctl(request):
@@ -211,6 +223,10 @@ ATTACKS = {
                              outside=True),
     "socket_sctp": attack(open_socket, socket.AF_INET, socket.SOCK_STREAM, 132, fails="EPERM",
                           outside=True),
+
+    "lease": attack(take_lease, fcntl.F_SETLEASE, fails="EINVAL", outside=True),
+    "lease_with_upper_bits": attack(take_lease, fcntl.F_SETLEASE | UPPER, fails="EINVAL",
+                                    outside=True),
 
     "ioctl_tiocsti": attack(ioctl, TIOCSTI, fails="EPERM", outside=True),
     "ioctl_tiocsti_with_upper_bits": attack(ioctl, TIOCSTI | UPPER, fails="EPERM",
