@@ -6,8 +6,10 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -17,6 +19,9 @@
 #include "box/box.h"
 #include "box/idmap.h"
 #include "box/mount.h"
+
+/* What a run may write between two looks at what there is, at first. */
+#define SLACK_BYTES (UINT64_C(256) << 10)
 
 void workspace_home_init(
 	struct workspace_home *w, const struct box_host *host, const char *stage_dir)
@@ -121,6 +126,51 @@ int workspace_resize(struct workspace_home *w, const char id[WORKSPACE_ID_SIZE +
 	return r;
 }
 
+/* What is in there by now, with `slack` beside it, is the least that the kernel accepts. */
+static int shrink_here(const char *path, uint64_t bytes, uint64_t slack, uint64_t *ret_bytes)
+{
+	char options[160];
+	struct statfs fs;
+
+	if (statfs(path, &fs) < 0)
+		return -errno;
+	uint64_t used = (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
+	uint64_t files = (uint64_t)(fs.f_files - fs.f_ffree);
+	uint64_t least = used + slack > bytes ? used + slack : bytes;
+	/* An inode for each page, as mount_size_options() has it. */
+	if (files + slack / 4096 > least / 4096)
+		least = files * 4096 + slack;
+	mount_size_options(least, options, sizeof(options));
+	if (mount(NULL, path, NULL, MOUNT_SAFE | MS_REMOUNT, options) < 0)
+		return -errno;
+	*ret_bytes = least;
+	return 0;
+}
+
+int workspace_shrink(struct workspace_home *w, const char id[WORKSPACE_ID_SIZE + 1], uint64_t bytes,
+	uint64_t *ret_bytes, struct err *err)
+{
+	char path[WORKSPACE_ID_SIZE + 2];
+	uint64_t slack = 0;
+	int r = enter(w, err);
+
+	if (r < 0)
+		return r;
+	path_of(id, path);
+	/* A run may write meanwhile. */
+	do {
+		r = shrink_here(path, bytes, slack, ret_bytes);
+		slack = slack ? 2 * slack : SLACK_BYTES;
+	} while (r == -EINVAL && slack <= bytes);
+	leave(w);
+	return r < 0 ? err_set(err, r, "shrink the workspace: %s", strerror(-r)) : 0;
+}
+
+static int clone_here(const char *path)
+{
+	return (int)syscall(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+}
+
 int workspace_clone(struct workspace_home *w, const char id[WORKSPACE_ID_SIZE + 1], int *ret_fd,
 	struct err *err)
 {
@@ -130,7 +180,7 @@ int workspace_clone(struct workspace_home *w, const char id[WORKSPACE_ID_SIZE + 
 	if (r < 0)
 		return r;
 	path_of(id, path);
-	int fd = (int)syscall(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	int fd = clone_here(path);
 	r = fd < 0 ? err_errno(err, "clone the workspace") : 0;
 	leave(w);
 	if (r == 0)
@@ -138,8 +188,8 @@ int workspace_clone(struct workspace_home *w, const char id[WORKSPACE_ID_SIZE + 
 	return r;
 }
 
-int workspace_remove(
-	struct workspace_home *w, const char id[WORKSPACE_ID_SIZE + 1], struct err *err)
+int workspace_remove(struct workspace_home *w, const char id[WORKSPACE_ID_SIZE + 1], int *ret_fd,
+	struct err *err)
 {
 	char path[WORKSPACE_ID_SIZE + 2];
 	int r = enter(w, err);
@@ -147,8 +197,11 @@ int workspace_remove(
 	if (r < 0)
 		return r;
 	path_of(id, path);
+	AUTO_FD fd = clone_here(path);
 	if (umount2(path, MNT_DETACH) < 0 || rmdir(path) < 0)
 		r = err_errno(err, "remove the workspace");
 	leave(w);
+	if (r == 0)
+		*ret_fd = take_fd(&fd);
 	return r;
 }

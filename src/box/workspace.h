@@ -38,10 +38,16 @@ int workspace_make(struct workspace_home *w, const char id[WORKSPACE_ID_SIZE + 1
 int workspace_resize(struct workspace_home *w, const char id[WORKSPACE_ID_SIZE + 1], uint64_t bytes,
 	struct err *err);
 
+/* Give it `bytes`, or the little more that it holds by now: then nothing can be added until enough
+ * is taken away. `*ret_bytes` is what it got. */
+int workspace_shrink(struct workspace_home *w, const char id[WORKSPACE_ID_SIZE + 1], uint64_t bytes,
+	uint64_t *ret_bytes, struct err *err);
+
 /* A clone of its mount, for one box. The caller owns `*ret_fd`. */
 int workspace_clone(struct workspace_home *w, const char id[WORKSPACE_ID_SIZE + 1], int *ret_fd,
 	struct err *err);
 
-/* It is gone once the last box that has it is. */
-int workspace_remove(
-	struct workspace_home *w, const char id[WORKSPACE_ID_SIZE + 1], struct err *err);
+/* It has no name any more, and is gone once the last box that has it is, and `*ret_fd` is closed:
+ * whoever closes the last one frees all that is in it, which takes a while. */
+int workspace_remove(struct workspace_home *w, const char id[WORKSPACE_ID_SIZE + 1], int *ret_fd,
+	struct err *err);

@@ -26,6 +26,22 @@ static int write_file(int fd, const char *name, size_t size)
 	return file < 0 ? -errno : fd_write_full(file, much, size);
 }
 
+/* It holds more than that: nothing can be added, until something is taken away. */
+static void check_shrinks(struct workspace_home *home, int fd)
+{
+	struct err err = { 0 };
+	uint64_t bytes = 0;
+
+	CHILD_CHECK(workspace_shrink(home, ID, 128 << 10, &bytes, &err) == 0);
+	CHILD_CHECK(bytes > 256 << 10 && bytes < 512 << 10);
+	CHILD_CHECK(write_file(fd, "added", bytes - (256 << 10)) == -ENOSPC);
+	CHILD_CHECK(unlinkat(fd, "added", 0) == 0 && unlinkat(fd, "more", 0) == 0);
+	CHILD_CHECK(workspace_shrink(home, ID, 128 << 10, &bytes, &err) == 0);
+	CHILD_CHECK(bytes == 128 << 10);
+	CHILD_CHECK(write_file(fd, "added", 128 << 10) == -ENOSPC);
+	CHILD_CHECK(unlinkat(fd, "added", 0) == 0);
+}
+
 static void is_kept_and_sized(void *ctx)
 {
 	struct stage s = { 0 };
@@ -50,8 +66,12 @@ static void is_kept_and_sized(void *ctx)
 	CHILD_CHECK(workspace_resize(&home, ID, 512 << 10, &err) == 0);
 	CHILD_CHECK(write_file(again, "more", 256 << 10) == 0);
 
-	CHILD_CHECK(workspace_remove(&home, ID, &err) == 0);
-	CHILD_CHECK(workspace_remove(&home, ID, &err) == -ENOENT);
+	check_shrinks(&home, fd);
+
+	AUTO_FD last = -1;
+	CHILD_CHECK(workspace_remove(&home, ID, &last, &err) == 0);
+	CHILD_CHECK(fstatat(last, "kept", &st, 0) == 0);
+	CHILD_CHECK(workspace_remove(&home, ID, &last, &err) == -ENOENT);
 	CHILD_CHECK(workspace_clone(&home, OTHER, &fd, &err) == -ENOENT);
 	workspace_home_fini(&home);
 }

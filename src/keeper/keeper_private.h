@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/epoll.h>
 
+#include "box/disposer.h"
 #include "box/maker.h"
 #include "box/workspace.h"
 #include "ipc/frame.h"
@@ -104,9 +105,10 @@ struct ward {
 struct workspace {
 	struct workspace *next;
 	char id[WORKSPACE_ID_SIZE + 1];
-	uid_t owner; /* the client */
-	uid_t uid;   /* of its boxes; BOX_ANY_UID: each gets a mount for the user it has */
-	uint64_t bytes;
+	uid_t owner;    /* the client */
+	uid_t uid;      /* of its boxes; BOX_ANY_UID: each gets a mount for the user it has */
+	uint64_t bytes; /* its size now: as the last run had it, or what it holds if that is more */
+	const struct ward *filler; /* has room for files beside those that they replace; or NULL */
 };
 
 struct template;
@@ -182,6 +184,7 @@ struct keeper {
 	uint64_t template_not_before_ns; /* CLOCK_MONOTONIC */
 
 	struct workspace_home workspace_home; /* of the workspaces below */
+	struct disposer disposer;             /* frees what they held */
 	struct workspace *workspaces;
 	size_t n_workspaces;
 
@@ -243,11 +246,12 @@ struct workspace *workspaces_find(struct keeper *k, const char *id, uid_t owner)
 int workspaces_add(struct keeper *k, const char *id, uid_t owner, uint64_t bytes, struct err *err);
 void workspaces_drop(struct keeper *k, struct workspace *w);
 void workspaces_drop_all(struct keeper *k);
-/* Its mount for a box that is to do what `spec` says, with the size that this takes. */
-int workspaces_open(struct keeper *k, struct workspace *w, const struct spec *spec, int *ret_fd,
-	struct err *err);
-/* The box is done with it (NULL: with none), and it has its proper size again. */
-void workspaces_settle(struct keeper *k, struct workspace *w, uint64_t bytes);
+/* The mount of the run's workspace, for a box that is to do what `spec` says, with the size that
+ * this takes. */
+int workspaces_open(
+	struct keeper *k, struct ward *r, const struct spec *spec, int *ret_fd, struct err *err);
+/* The run is done with its workspace, if it has one: that has its proper size again. */
+void workspaces_settle(struct keeper *k, const struct ward *r);
 
 /* boxes_tell.c: for who wants to know what waits, if it is time to. */
 void boxes_tell(struct keeper *k);

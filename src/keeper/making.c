@@ -156,7 +156,8 @@ const struct orders *making_orders(const struct keeper *k)
 /* Not ours to reap. */
 static bool is_known(const struct keeper *k, pid_t pid)
 {
-	return boxes_have(k, pid) || templates_have(k, pid) || k->making.maker.pid == pid;
+	return boxes_have(k, pid) || templates_have(k, pid) || k->making.maker.pid == pid ||
+	       k->disposer.pid == pid;
 }
 
 bool making_seek_strays(struct keeper *k)

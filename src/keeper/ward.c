@@ -157,12 +157,27 @@ void ward_finish(struct keeper *k, struct ward *r)
 	verdict_reach(r);
 	r->state = RUN_ENDED;
 	r->deadline_ns = 0;
-	close_fdp(&r->workspace_fd);
-	workspaces_settle(k, r->workspace, r->limits.workspace_bytes);
+	disposer_close(&k->disposer, &r->workspace_fd);
+	workspaces_settle(k, r);
 	boxes_retire(k, TAKE(r->boxed));
 	ward_tell_ended(k, r);
 	if (!r->peer && !r->lingers)
 		ward_close(k, r);
+}
+
+/* Of Linux 6.16; not yet known to every libc. */
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
+
+/* A guest can send no descriptors to this end. Whoever reads a message with some, or closes a
+ * socket in which some wait, closes them, and that may take long: the last one of a memfd frees all
+ * of it. An older kernel has no such option. */
+static void refuse_descriptors(int fd)
+{
+	const int no = 0;
+
+	(void)setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &no, sizeof(no));
 }
 
 /* The client's end of a channel and the box's. */
@@ -180,6 +195,7 @@ static int make_channel(enum channel channel, int *ret_client, int *ret_box)
 		return fd_pipe(ret_client, ret_box);
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
 		return -errno;
+	refuse_descriptors(ends[0]);
 	*ret_client = ends[0];
 	*ret_box = ends[1];
 	return 0;
@@ -278,7 +294,7 @@ static int open_workspace(
 	struct keeper *k, struct ward *r, const struct spec *spec, int *ret_fd, struct err *err)
 {
 	AUTO_FD fd = -1;
-	int result = workspaces_open(k, r->workspace, spec, &fd, err);
+	int result = workspaces_open(k, r, spec, &fd, err);
 
 	if (result == 0 && r->workspace->uid == BOX_ANY_UID)
 		result = idmap_mount(fd, &r->boxed->box, err);
@@ -418,7 +434,8 @@ void ward_close(struct keeper *k, struct ward *r)
 	watch_stop(k, &r->pid);
 	watch_stop(k, &r->memory);
 	boxes_retire(k, TAKE(r->boxed));
-	close_fdp(&r->workspace_fd);
+	disposer_close(&k->disposer, &r->workspace_fd);
+	workspaces_settle(k, r);
 	for (int i = 0; i < CHANNEL_COUNT; i++)
 		close_fdp(&r->fds[i]);
 	unlink_run(k, r);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -50,11 +51,11 @@ static void forget(struct keeper *k, const struct workspace *w)
 	}
 }
 
-void workspaces_drop(struct keeper *k, struct workspace *w)
+static void drop(struct keeper *k, struct workspace *w, int *ret_fd)
 {
 	struct err err = { 0 };
 
-	if (workspace_remove(&k->workspace_home, w->id, &err) < 0)
+	if (workspace_remove(&k->workspace_home, w->id, ret_fd, &err) < 0)
 		log_warn("workspace %s: %s, ignoring", w->id, err.text);
 	forget(k, w);
 	for (struct workspace **at = &k->workspaces; *at; at = &(*at)->next) {
@@ -67,37 +68,66 @@ void workspaces_drop(struct keeper *k, struct workspace *w)
 	free(w);
 }
 
+/* To free what is in it may take long. */
+void workspaces_drop(struct keeper *k, struct workspace *w)
+{
+	int fd = -1;
+
+	drop(k, w, &fd);
+	disposer_close(&k->disposer, &fd);
+}
+
+/* When the keeper ends, nobody waits for it. */
 void workspaces_drop_all(struct keeper *k)
 {
-	while (k->workspaces)
-		workspaces_drop(k, k->workspaces);
+	disposer_fini(&k->disposer);
+	while (k->workspaces) {
+		AUTO_FD fd = -1;
+
+		drop(k, k->workspaces, &fd);
+	}
 }
 
-static int resize(struct keeper *k, struct workspace *w, uint64_t bytes, struct err *err)
+/* Not while files come in: these would find no room. */
+static int shrink(struct keeper *k, struct workspace *w, uint64_t bytes, struct err *err)
 {
-	if (bytes == w->bytes)
+	if (bytes == w->bytes || w->filler)
 		return 0;
-	int r = workspace_resize(&k->workspace_home, w->id, bytes, err);
-	if (r == 0)
-		w->bytes = bytes;
-	/* Less than what is in there can not be had. It is tried again with the next run. */
-	return r == -EBUSY ? 0 : r;
+	return workspace_shrink(&k->workspace_home, w->id, bytes, &w->bytes, err);
 }
 
-int workspaces_open(struct keeper *k, struct workspace *w, const struct spec *spec, int *ret_fd,
-	struct err *err)
+/* Files that take the place of others need room beside them for a moment. */
+static int widen(struct keeper *k, struct ward *r, uint64_t bytes, struct err *err)
+{
+	struct workspace *w = r->workspace;
+
+	w->filler = r;
+	int result = workspace_resize(&k->workspace_home, w->id, 2 * bytes, err);
+	if (result == 0)
+		w->bytes = 2 * bytes;
+	return result == -EBUSY ? 0 : result;
+}
+
+int workspaces_open(
+	struct keeper *k, struct ward *r, const struct spec *spec, int *ret_fd, struct err *err)
 {
 	uint64_t bytes = spec->limits.workspace_bytes;
-	/* Files that take the place of others need room beside them for a moment. */
-	int r = resize(k, w, spec->deed == DEED_FILES ? 2 * bytes : bytes, err);
+	int result = spec->deed == DEED_FILES ? widen(k, r, bytes, err)
+					      : shrink(k, r->workspace, bytes, err);
 
-	return r < 0 ? r : workspace_clone(&k->workspace_home, w->id, ret_fd, err);
+	return result < 0 ? result
+			  : workspace_clone(&k->workspace_home, r->workspace->id, ret_fd, err);
 }
 
-void workspaces_settle(struct keeper *k, struct workspace *w, uint64_t bytes)
+void workspaces_settle(struct keeper *k, const struct ward *r)
 {
+	struct workspace *w = r->workspace;
 	struct err err = { 0 };
 
-	if (w && resize(k, w, bytes, &err) < 0)
+	if (!w)
+		return;
+	if (w->filler == r)
+		w->filler = NULL;
+	if (shrink(k, w, r->limits.workspace_bytes, &err) < 0)
 		log_warn("workspace %s: %s, ignoring", w->id, err.text);
 }

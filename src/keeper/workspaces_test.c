@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -81,13 +82,74 @@ static void runs_forget_it(void *ctx)
 	spec_init(&spec);
 	spec.limits.workspace_bytes = 1 << 20;
 	spec.deed = DEED_FILES;
-	CHILD_CHECK(workspaces_open(&k, run.workspace, &spec, &fd, &err) == 0);
+	run.limits.workspace_bytes = 1 << 20;
+	CHILD_CHECK(workspaces_open(&k, &run, &spec, &fd, &err) == 0);
 	CHILD_CHECK(run.workspace->bytes == 2 << 20);
-	workspaces_settle(&k, run.workspace, 1 << 20);
+	workspaces_settle(&k, &run);
 	CHILD_CHECK(run.workspace->bytes == 1 << 20);
 	CHILD_CHECK(close(fd) == 0);
 	workspaces_drop(&k, run.workspace);
 	CHILD_CHECK(run.workspace == NULL);
+	CHILD_CHECK(k.disposer.pid > 0); /* which frees what was in it */
+	disposer_fini(&k.disposer);
+}
+
+static int fill(int dir, const char *name, size_t n_pages)
+{
+	static const char page[4096];
+	int fd = openat(dir, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	int r = 0;
+
+	CHILD_CHECK(fd >= 0);
+	for (size_t i = 0; i < n_pages && r == 0; i++)
+		r = write(fd, page, sizeof(page)) == sizeof(page) ? 0 : -errno;
+	(void)close(fd);
+	return r;
+}
+
+/* A guest that writes while files come in uses the room that these have beside the others. */
+static void size_is_kept(void *ctx)
+{
+	static struct keeper k;
+	struct err err = { 0 };
+	struct ward errand = { .limits.workspace_bytes = 1 << 20 };
+	struct ward run = { .limits.workspace_bytes = 1 << 20 };
+	struct spec spec;
+	int fd = -1, clone_fd = -1, again_fd = -1;
+
+	open_keeper(&k, ctx);
+	CHILD_CHECK(workspaces_add(&k, ID, 1, 1 << 20, &err) == 0);
+	errand.workspace = run.workspace = k.workspaces;
+	spec_init(&spec);
+	spec.limits.workspace_bytes = 1 << 20;
+	CHILD_CHECK(workspaces_open(&k, &run, &spec, &clone_fd, &err) == 0);
+	spec.deed = DEED_FILES;
+	CHILD_CHECK(workspaces_open(&k, &errand, &spec, &fd, &err) == 0);
+	/* Runs that begin and end meanwhile take nothing of that room away. */
+	spec.deed = DEED_EXECUTE;
+	CHILD_CHECK(workspaces_open(&k, &run, &spec, &again_fd, &err) == 0);
+	workspaces_settle(&k, &run);
+	CHILD_CHECK(k.workspaces->bytes == 2 << 20);
+	CHILD_CHECK(fill(clone_fd, "taken", 400) == 0);
+	workspaces_settle(&k, &errand);
+	CHILD_CHECK(fill(clone_fd, "more", 1) == -ENOSPC);
+	/* It can not get at it again by taking away a little. */
+	CHILD_CHECK(unlinkat(clone_fd, "more", 0) == 0 && unlinkat(clone_fd, "taken", 0) == 0);
+	CHILD_CHECK(fill(clone_fd, "taken", 300) == 0);
+	workspaces_settle(&k, &run);
+	CHILD_CHECK(fill(clone_fd, "more", 1) == -ENOSPC);
+	CHILD_CHECK(unlinkat(clone_fd, "more", 0) == 0 && unlinkat(clone_fd, "taken", 0) == 0);
+	workspaces_settle(&k, &run);
+	CHILD_CHECK(k.workspaces->bytes == 1 << 20);
+	CHILD_CHECK(fill(clone_fd, "taken", 300) == -ENOSPC);
+	workspaces_drop_all(&k);
+}
+
+TEST(a_run_can_not_keep_the_room_that_files_had_to_come_in)
+{
+	SCRATCH(d);
+
+	IN_CHILD(size_is_kept, d.path);
 }
 
 TEST(a_run_in_it_forgets_it_when_it_goes)
@@ -98,4 +160,5 @@ TEST(a_run_in_it_forgets_it_when_it_goes)
 }
 
 TESTS(UNIT(a_workspace_has_one_owner), UNIT(there_are_so_many_and_no_more),
+	UNIT(a_run_can_not_keep_the_room_that_files_had_to_come_in),
 	UNIT(a_run_in_it_forgets_it_when_it_goes))
