@@ -20,6 +20,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/newroot.h"
 #include "base/str.h"
 #include "box/caps.h"
 #include "box/clone.h"
@@ -140,8 +141,11 @@ int box_host_init(struct box_host *host, const char *profile, size_t profile_siz
 	*host = (struct box_host){ .privileged = box_is_privileged(), .home_ns_fd = -1 };
 	/* Asked before there is a user namespace of our own, in which all looks different. */
 	uint64_t pids = counts_processes(host->privileged) ? FACET_BIT(FACET_PIDS) : 0;
-	int r = profile_compile(profile ? profile : profile_default,
-		profile ? profile_size : profile_default_size, &host->filter, err);
+	int r = host->privileged ? newroot_if_chrooted(err) : 0;
+
+	if (r >= 0)
+		r = profile_compile(profile ? profile : profile_default,
+			profile ? profile_size : profile_default_size, &host->filter, err);
 
 	if (r == 0)
 		(void)shrink_program(&host->filter);

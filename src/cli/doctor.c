@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/newroot.h"
 #include "base/str.h"
 #include "cli/command.h"
 #include "cli/option.h"
@@ -213,6 +214,8 @@ static int run(const struct command *self, int argc, char **argv)
 		complain("%s", err.text);
 		return EXIT_OURS;
 	}
+	/* As the keeper would. */
+	(void)newroot_if_chrooted(NULL);
 	AUTO_FREE struct checkup *c = xnew(struct checkup);
 	probe_all(c);
 	if (!opts.json)

@@ -45,7 +45,7 @@ static const char fix_seccomp[] = "in a container: docker run --security-opt sec
 				  "else a kernel with CONFIG_SECCOMP_FILTER";
 static const char fix_userns[] =
 	"sudo sysctl -w user.max_user_namespaces=65536, and see the rows of 'users';\n"
-	"in a chroot the kernel refuses them: use a container instead;\n"
+	"in a chroot the kernel lets only root have them: start Belljar as root;\n"
 	"in a container: docker run --privileged, or give it\n"
 	"--security-opt seccomp=unconfined --security-opt apparmor=unconfined";
 static const char fix_inside[] =

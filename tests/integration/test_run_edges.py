@@ -113,3 +113,29 @@ def test_where_files_in_memory_are_not_executable(belljar):
     done = belljar.command(
         "unshare", "--pid", "--fork", "--mount-proc", "sh", "-c", script, belljar.path)
     assert (done.returncode, done.stdout) == (0, "here\n"), done.stderr
+
+
+IN_A_CHROOT = """
+set -e
+mount --make-rprivate /
+cd "$1"
+mkdir -p usr etc proc dev sys tmp
+for name in bin sbin lib lib32 lib64 libx32; do
+    if [ -L "/$name" ]; then ln -s "$(readlink "/$name")" "$name"
+    elif [ -d "/$name" ]; then mkdir "$name"; mount --bind "/$name" "$name"
+    fi
+done
+for name in usr etc proc dev sys; do mount --rbind "/$name" "$name"; done
+cp "$2" belljar
+chmod 1777 tmp
+exec chroot . /belljar run --root /tmp/state -- sh -c 'echo "$(id -u) $(ls -d /tmp/* 2>&1)"'
+"""
+
+
+@pytest.mark.root_only("plain users can have no user namespace in a chroot")
+def test_boxes_are_made_in_a_chroot(belljar, tmp_path):
+    """As by debootstrap, or in a rescue system. Its directory is no mount."""
+    done = subprocess.run(["unshare", "-m", "sh", "-c", IN_A_CHROOT, "sh", tmp_path, belljar.path],
+                          capture_output=True, text=True, timeout=60 * SLOWER, check=False)
+    assert (done.returncode, done.stdout) == (
+        0, "1000 ls: cannot access '/tmp/*': No such file or directory\n"), done.stderr
