@@ -28,6 +28,22 @@ def test_csv_to_pdf(host, make_server, has_server):  # pylint: disable=redefined
     assert (host.belljar.home / "report.pdf").read_bytes().startswith(b"%PDF-")
 
 
+@pytest.mark.parametrize("has_server", [False, True])
+def test_hello(host, make_server, has_server):  # pylint: disable=redefined-outer-name
+    """Nothing of what it tries is reached: its status is 0."""
+    if has_server:
+        assert make_server().root == host.root
+    script = host.belljar.file("hello.py", (EXAMPLES / "hello.py").read_text())
+    done = host.belljar.run("run", "--root", host.root, "--lang", "python", script)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "6 * 7 = 42" in done.stdout and "REACHED" not in done.stdout
+    assert done.stdout.count(" no: ") == 4
+
+
+def test_every_example_is_run_here():
+    assert {p.name for p in EXAMPLES.iterdir()} == {"README.md", "csv_to_pdf", "hello.py", "n8n.json"}
+
+
 def expand(text, variables):
     """An expression of n8n, as far as the flow uses them."""
     def value(match):
