@@ -1,6 +1,7 @@
 #include "api/admin.h"
 
 #include "api/api.h"
+#include "api/fields.h"
 #include "api/page.h"
 #include "api/reply.h"
 #include "base/cleanup.h"
@@ -21,8 +22,12 @@ static const char *get_parameter(void *x, const char *name)
 
 int admin_read_filters(struct exchange *x, const struct filters_table *table, struct filters *ret)
 {
+	const char *names[FILTERS_NAMES_MAX + 1];
 	struct problem problem = { 0 };
 
+	filters_list_names(table, names);
+	if (fields_check_parameters(x, names) < 0)
+		return -1;
 	if (filters_read(table, get_parameter, x, ret, &problem) == 0)
 		return 0;
 	problem.place = PROBLEM_IN_QUERY;
@@ -168,11 +173,11 @@ static void handle_gc(struct exchange *x)
 
 const struct route routes_admin[] = {
 	{ "GET", ADMIN "/runs", ACCESS_ADMIN, BODY_NONE, 0, admin_handle_runs },
-	{ "GET", ADMIN "/runs/{id}", ACCESS_ADMIN, BODY_NONE, 0, admin_handle_run },
+	{ "GET", ADMIN "/runs/{id}", ACCESS_ADMIN, BODY_NONE, 0, admin_handle_run, "" },
 	{ "GET", ADMIN "/idempotency", ACCESS_ADMIN, BODY_NONE, 0, handle_idempotency },
 	{ "GET", ADMIN "/usage", ACCESS_ADMIN, BODY_NONE, 0, handle_usage },
 	{ "GET", ADMIN "/usage/summary", ACCESS_ADMIN, BODY_NONE, 0, admin_handle_summary },
-	{ "GET", ADMIN "/metrics", ACCESS_ADMIN, BODY_NONE, 0, handle_metrics },
-	{ "POST", ADMIN "/gc", ACCESS_ADMIN, BODY_NONE, 0, handle_gc },
+	{ "GET", ADMIN "/metrics", ACCESS_ADMIN, BODY_NONE, 0, handle_metrics, "" },
+	{ "POST", ADMIN "/gc", ACCESS_ADMIN, BODY_NONE, 0, handle_gc, "" },
 	{ 0 },
 };

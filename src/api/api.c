@@ -55,6 +55,7 @@ struct visit {
 	bool is_large; /* its body */
 	char trace_id[33];
 	char run_id[UUID_SIZE + 1];
+	json_t *warnings; /* an array; NULL: none */
 };
 
 static void free_visit(void *data)
@@ -63,6 +64,7 @@ static void free_visit(void *data)
 
 	if (v->is_known)
 		LIST_REMOVE(v, link);
+	json_decref(v->warnings);
 	free(v);
 }
 
@@ -128,6 +130,22 @@ void api_note_run(struct exchange *x, const char *run_id)
 {
 	if (uuid_is_valid(run_id))
 		memcpy(visit_of(x)->run_id, run_id, UUID_SIZE + 1);
+}
+
+void api_warn(struct exchange *x, json_t *warnings)
+{
+	struct visit *v = visit_of(x);
+
+	if (!v->warnings)
+		v->warnings = json_array();
+	(void)json_array_extend(v->warnings, warnings);
+}
+
+json_t *api_warnings(const struct exchange *x)
+{
+	const struct visit *v = exchange_data(x);
+
+	return v ? v->warnings : NULL;
 }
 
 /* --- after every answer --- */

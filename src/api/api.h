@@ -8,6 +8,7 @@
  *
  * On the loop of the service, which must outlive it. */
 #pragma once
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
@@ -74,6 +75,11 @@ const char *api_trace_id(const struct exchange *x);
 
 /* The request turned out to be about this run; for the log. */
 void api_note_run(struct exchange *x, const char *run_id);
+
+/* `warnings` of the answer, if that is an object that says it worked: an array of texts, to which
+ * these are added. NULL while there are none. */
+void api_warn(struct exchange *x, json_t *warnings);
+json_t *api_warnings(const struct exchange *x);
 
 /* For the gate. */
 void api_set_who(struct exchange *x, const struct identity *who, bool is_large);

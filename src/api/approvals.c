@@ -73,8 +73,10 @@ static void handle_deny(struct exchange *x)
 }
 
 const struct route routes_approvals[] = {
-	{ "GET", API_BASE "/admin/approvals", ACCESS_ADMIN, BODY_NONE, 0, handle_list },
-	{ "POST", API_BASE "/admin/runs/{id}/approve", ACCESS_ADMIN, BODY_NONE, 0, handle_approve },
-	{ "POST", API_BASE "/admin/runs/{id}/deny", ACCESS_ADMIN, BODY_NONE, 0, handle_deny },
+	{ "GET", API_BASE "/admin/approvals", ACCESS_ADMIN, BODY_NONE, 0, handle_list,
+		"limit offset" },
+	{ "POST", API_BASE "/admin/runs/{id}/approve", ACCESS_ADMIN, BODY_NONE, 0, handle_approve,
+		"" },
+	{ "POST", API_BASE "/admin/runs/{id}/deny", ACCESS_ADMIN, BODY_NONE, 0, handle_deny, "" },
 	{ 0 },
 };

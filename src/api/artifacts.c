@@ -97,7 +97,7 @@ static void handle_download(struct exchange *x)
 }
 
 const struct route routes_artifacts[] = {
-	{ "GET", API_BASE "/runs/{id}/artifacts", ACCESS_USER, BODY_NONE, 0, handle_list },
+	{ "GET", API_BASE "/runs/{id}/artifacts", ACCESS_USER, BODY_NONE, 0, handle_list, "" },
 	{ "GET", API_BASE "/runs/{id}/artifacts/{path*}", ACCESS_USER, BODY_NONE, 0,
 		handle_download },
 	{ 0 },

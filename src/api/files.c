@@ -241,6 +241,7 @@ static void handle_upload(struct exchange *x)
 }
 
 const struct route routes_files[] = {
-	{ "POST", API_BASE "/sessions/{id}/files", ACCESS_USER, BODY_FILE, 0, handle_upload },
+	{ "POST", API_BASE "/sessions/{id}/files", ACCESS_USER, BODY_FILE, 0, handle_upload,
+		"path" },
 	{ 0 },
 };

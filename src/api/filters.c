@@ -128,3 +128,15 @@ int filters_read(const struct filters_table *table, filters_get_fn *get, void *c
 	}
 	return read_sort(table, get(ctx, "sort"), ret, problem);
 }
+
+void filters_list_names(const struct filters_table *table, const char *ret[FILTERS_NAMES_MAX + 1])
+{
+	static const char *const others[] = { "sort", "limit", "offset" };
+	size_t n = 0;
+
+	for (const struct filters_row *row = table->rows; row->name && n < STORE_FILTERS_MAX; row++)
+		ret[n++] = row->name;
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		ret[n++] = others[i];
+	ret[n] = NULL;
+}

@@ -39,6 +39,12 @@ struct filters {
 	char texts[STORE_FILTERS_MAX][32];
 };
 
+/* Parameters that a list may have: its filters, sort, limit and offset. */
+#define FILTERS_NAMES_MAX (STORE_FILTERS_MAX + 3u)
+
+/* Their names, ended by NULL. */
+void filters_list_names(const struct filters_table *table, const char *ret[FILTERS_NAMES_MAX + 1]);
+
 /* The value of a parameter, or NULL. */
 typedef const char *filters_get_fn(void *ctx, const char *name);
 

@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "api/api.h"
+#include "api/fields.h"
 #include "api/reply.h"
 #include "base/clock.h"
 #include "base/str.h"
@@ -341,5 +342,7 @@ int gate_check(struct exchange *x, const struct route *route)
 		return r;
 	if (r == 0)
 		r = check_address_rate(x);
-	return r == 0 ? check_who(x, route) : r;
+	if (r == 0)
+		r = check_who(x, route);
+	return r == 0 ? fields_check_query(x, route) : r;
 }

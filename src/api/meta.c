@@ -57,10 +57,10 @@ static void handle_metrics(struct exchange *x)
 }
 
 const struct route routes_meta[] = {
-	{ "GET", API_BASE "/runtimes", ACCESS_USER, BODY_NONE, 0, meta_handle_runtimes },
-	{ "GET", API_BASE "/health", ACCESS_USER, BODY_NONE, 0, meta_handle_health },
-	{ "GET", API_BASE "/health/public", ACCESS_PUBLIC, BODY_NONE, 0,
-		meta_handle_health_public },
+	{ "GET", API_BASE "/runtimes", ACCESS_USER, BODY_NONE, 0, meta_handle_runtimes, "" },
+	{ "GET", API_BASE "/health", ACCESS_USER, BODY_NONE, 0, meta_handle_health, "" },
+	{ "GET", API_BASE "/health/public", ACCESS_PUBLIC, BODY_NONE, 0, meta_handle_health_public,
+		"" },
 	{ "GET", "/healthz", ACCESS_PROBE, BODY_NONE, 0, meta_handle_alive },
 	{ "GET", "/readyz", ACCESS_PROBE, BODY_NONE, 0, meta_handle_ready },
 	{ "GET", "/metrics", ACCESS_PUBLIC, BODY_NONE, 0, handle_metrics },

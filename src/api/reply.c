@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "api/api.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/json_write.h"
@@ -199,6 +200,10 @@ static void send_json(struct exchange *x, int status, const char *type, json_t *
 
 void reply_json(struct exchange *x, int status, json_t *json)
 {
+	json_t *warnings = api_warnings(x);
+
+	if (status < 300 && warnings)
+		(void)json_object_set(json, "warnings", warnings);
 	send_json(x, status, "application/json", json);
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/fields.h"
 #include "api/idempotency.h"
 #include "api/links.h"
 #include "api/outcome.h"
@@ -15,6 +16,7 @@
 #include "core/problem.h"
 #include "core/run.h"
 #include "core/service.h"
+#include "core/session.h"
 #include "store/store.h"
 
 #define WAIT_MAX_MS   (3600u * 1000u)
@@ -111,12 +113,9 @@ static int read_wait(struct exchange *x, struct creation *c)
 static void create(struct creation *c, const json_t *body, const char *key)
 {
 	struct exchange *x = c->x;
-	struct problem problem = { 0 };
 	struct request request;
 
-	if (request_parse(body, REQUEST_RUN, &request, &problem) < 0) {
-		reply_problem(x, &problem);
-		problem_fini(&problem);
+	if (fields_read_request(x, body, REQUEST_RUN, &request) < 0) {
 		free(c);
 		return;
 	}
@@ -330,8 +329,14 @@ static void handle_list(struct exchange *x)
 		.user = api_who(x)->user_id,
 		.session = exchange_query(x, "session_id"),
 	};
+	const struct session *session =
+		wanted.session ? session_find_named(api_of(x)->service, wanted.session, api_who(x))
+			       : NULL;
 	struct page page;
 	bool is_live;
+
+	if (session) /* by its name, perhaps */
+		wanted.session = session->row.id;
 
 	if (page_read(x, &page) < 0 || read_phase(x, &wanted.phase, &is_live) < 0)
 		return;
@@ -347,9 +352,10 @@ static void handle_list(struct exchange *x)
 #define BODY_MAX (4u << 20)
 
 const struct route routes_runs[] = {
-	{ "POST", API_BASE "/runs", ACCESS_USER, BODY_MEMORY, BODY_MAX, handle_create },
-	{ "GET", API_BASE "/runs", ACCESS_USER, BODY_NONE, 0, handle_list },
-	{ "GET", API_BASE "/runs/{id}", ACCESS_USER, BODY_NONE, 0, handle_get },
-	{ "POST", API_BASE "/runs/{id}/cancel", ACCESS_USER, BODY_NONE, 0, handle_cancel },
+	{ "POST", API_BASE "/runs", ACCESS_USER, BODY_MEMORY, BODY_MAX, handle_create, "wait" },
+	{ "GET", API_BASE "/runs", ACCESS_USER, BODY_NONE, 0, handle_list,
+		"limit offset phase session_id" },
+	{ "GET", API_BASE "/runs/{id}", ACCESS_USER, BODY_NONE, 0, handle_get, "" },
+	{ "POST", API_BASE "/runs/{id}/cancel", ACCESS_USER, BODY_NONE, 0, handle_cancel, "" },
 	{ 0 },
 };

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/fields.h"
 #include "api/idempotency.h"
 #include "api/page.h"
 #include "api/reply.h"
@@ -17,9 +18,9 @@
 struct session *sessions_find(struct exchange *x)
 {
 	const char *id = exchange_param(x, "id");
-	struct session *session = session_find(api_of(x)->service, id, api_who(x));
+	struct session *session = session_find_named(api_of(x)->service, id, api_who(x));
 
-	if (session && session_is_open(session))
+	if (session)
 		return session;
 	reply_refusal(x, "session_not_found", "there is no such session");
 	return NULL;
@@ -52,17 +53,13 @@ static void on_replayed(void *ctx, struct session *session, struct problem *prob
 static void handle_create(struct exchange *x)
 {
 	AUTO_JSON *body = NULL;
-	struct problem problem = { 0 };
 	struct request request;
 	const char *key;
 
 	if (idempotency_read_key(x, &key) < 0 || reply_read_json(x, &body) < 0)
 		return;
-	if (request_parse(body, REQUEST_SESSION, &request, &problem) < 0) {
-		reply_problem(x, &problem);
-		problem_fini(&problem);
+	if (fields_read_request(x, body, REQUEST_SESSION, &request) < 0)
 		return;
-	}
 	struct session_wish wish = {
 		.request = &request,
 		.who = api_who(x),
@@ -126,9 +123,9 @@ static void handle_delete(struct exchange *x)
 #define BODY_MAX (2u << 20)
 
 const struct route routes_sessions[] = {
-	{ "POST", API_BASE "/sessions", ACCESS_USER, BODY_MEMORY, BODY_MAX, handle_create },
-	{ "GET", API_BASE "/sessions", ACCESS_USER, BODY_NONE, 0, handle_list },
-	{ "GET", API_BASE "/sessions/{id}", ACCESS_USER, BODY_NONE, 0, handle_get },
-	{ "DELETE", API_BASE "/sessions/{id}", ACCESS_USER, BODY_NONE, 0, handle_delete },
+	{ "POST", API_BASE "/sessions", ACCESS_USER, BODY_MEMORY, BODY_MAX, handle_create, "" },
+	{ "GET", API_BASE "/sessions", ACCESS_USER, BODY_NONE, 0, handle_list, "limit offset" },
+	{ "GET", API_BASE "/sessions/{id}", ACCESS_USER, BODY_NONE, 0, handle_get, "" },
+	{ "DELETE", API_BASE "/sessions/{id}", ACCESS_USER, BODY_NONE, 0, handle_delete, "" },
 	{ 0 },
 };

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/fields.h"
 #include "api/reply.h"
 #include "api/sessions.h"
 #include "base/json.h"
@@ -95,9 +96,10 @@ static void on_restored(void *ctx, struct session *session, struct problem *prob
 
 static void handle_restore(struct exchange *x)
 {
+	static const char *const names[] = { "snapshot_id", NULL };
 	AUTO_JSON *body = NULL;
 
-	if (reply_read_json(x, &body) < 0)
+	if (reply_read_json(x, &body) < 0 || fields_check_body(x, body, names) < 0)
 		return;
 	const json_t *id = json_object_get(body, "snapshot_id");
 	if (!json_is_string(id) || json_string_length(id) == 0 ||
@@ -191,10 +193,12 @@ static int read_clone_name(struct exchange *x, const json_t *body, const char **
 
 static void handle_clone(struct exchange *x)
 {
+	static const char *const names[] = { "new_session_name", NULL };
 	AUTO_JSON *body = NULL;
 	const char *name = NULL;
 
-	if (reply_read_optional_json(x, &body) < 0 || read_clone_name(x, body, &name) < 0)
+	if (reply_read_optional_json(x, &body) < 0 || fields_check_body(x, body, names) < 0 ||
+		read_clone_name(x, body, &name) < 0)
 		return;
 	struct session *session = sessions_find(x);
 	if (!session)
@@ -206,13 +210,14 @@ static void handle_clone(struct exchange *x)
 }
 
 const struct route routes_snapshots[] = {
-	{ "POST", API_BASE "/sessions/{id}/snapshot", ACCESS_USER, BODY_NONE, 0, handle_snapshot },
-	{ "GET", API_BASE "/sessions/{id}/snapshots", ACCESS_USER, BODY_NONE, 0, handle_list },
+	{ "POST", API_BASE "/sessions/{id}/snapshot", ACCESS_USER, BODY_NONE, 0, handle_snapshot,
+		"" },
+	{ "GET", API_BASE "/sessions/{id}/snapshots", ACCESS_USER, BODY_NONE, 0, handle_list, "" },
 	{ "POST", API_BASE "/sessions/{id}/restore", ACCESS_USER, BODY_MEMORY, BODY_MAX,
-		handle_restore },
-	{ "POST", API_BASE "/sessions/{id}/clone", ACCESS_USER, BODY_MEMORY, BODY_MAX,
-		handle_clone },
+		handle_restore, "" },
+	{ "POST", API_BASE "/sessions/{id}/clone", ACCESS_USER, BODY_MEMORY, BODY_MAX, handle_clone,
+		"" },
 	{ "DELETE", API_BASE "/sessions/{id}/snapshots/{snapshot}", ACCESS_USER, BODY_NONE, 0,
-		handle_remove },
+		handle_remove, "" },
 	{ 0 },
 };

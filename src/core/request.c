@@ -1,6 +1,5 @@
 #include "core/request.h"
 
-#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,54 +9,40 @@
 #include "base/str.h"
 #include "core/policy.h"
 #include "core/problem.h"
+#include "core/request_field.h"
 #include "core/request_private.h"
 #include "core/settings.h"
+#include "core/unknown.h"
 #include "ipc/pack.h"
 #include "ipc/spec.h"
-
-enum field_type {
-	FIELD_TEXT,
-	FIELD_WORD,   /* one of a list */
-	FIELD_NUMBER, /* integer from min to max */
-	FIELD_MILLI,  /* real number, kept in thousandths */
-	FIELD_BOOL,
-	FIELD_TEXTS, /* array of at most max texts */
-	FIELD_MAP,   /* object of at most max texts */
-	FIELD_OTHER, /* looked at by its own check */
-};
-
-struct field {
-	const char *name; /* "resources.cpu" is the member "cpu" of "resources" */
-	enum field_type type;
-	unsigned kinds; /* of requests it belongs to */
-	size_t offset;
-	uint64_t min;
-	uint64_t max;
-	const char *const *words;
-	const char *standard; /* JSON; NULL: none */
-	int (*check)(const json_t *value, struct problem *problem);
-	json_t *(*clean)(const json_t *value); /* only what is known of it; a new value */
-};
 
 #define SESSION (1u << REQUEST_SESSION)
 #define RUN     (1u << REQUEST_RUN)
 #define BOTH    (SESSION | RUN)
 #define AT(f)   offsetof(struct request, f)
 
+#define REQUEST_NAMES_MAX 80u
+
+static int check_args(const json_t *value, struct problem *problem);
 static int check_command(const json_t *value, struct problem *problem);
+static int check_context(const json_t *value, struct problem *problem);
 static int check_env(const json_t *value, struct problem *problem);
 static int check_files(const json_t *value, struct problem *problem);
 static int check_git(const json_t *value, struct problem *problem);
 static int check_globs(const json_t *value, struct problem *problem);
 static int check_labels(const json_t *value, struct problem *problem);
+static int check_limits(const json_t *value, struct problem *problem);
 static int check_resources(const json_t *value, struct problem *problem);
+static json_t *clean_context(const json_t *value);
 static json_t *clean_files(const json_t *value);
 static json_t *clean_git(const json_t *value);
+static json_t *clean_limits(const json_t *value);
 static json_t *clean_resources(const json_t *value);
 
 static const char *const runtime_words[] = { "native", "docker", "firecracker", NULL };
 static const char *const network_words[] = { "deny_all", "allowlist", NULL };
 static const char *const trust_words[] = { "trusted", "standard", "untrusted", NULL };
+static const char *const source_words[] = { "IDE", "MCP", "Web", "API", "CLI", NULL };
 
 #define TEXT(n)          #n, FIELD_TEXT, BOTH, AT(n), 1, REQUEST_TEXT_MAX, NULL, NULL, NULL
 #define RUN_NUMBER(n, m) #n, FIELD_NUMBER, RUN, AT(n), 0, m, NULL, NULL, NULL
@@ -77,6 +62,9 @@ static const struct field fields[] = {
 	{ TEXT(scope_snapshot_id) },
 	{ "command", FIELD_TEXTS, RUN, AT(command), 1, REQUEST_COMMAND_MAX, NULL, NULL,
 		check_command },
+	{ "language", FIELD_TEXT, RUN, AT(language), 1, 32, NULL, NULL, NULL },
+	{ "code", FIELD_TEXT, RUN, AT(code), 0, REQUEST_CODE_MAX, NULL, NULL, NULL },
+	{ "args", FIELD_TEXTS, RUN, AT(args), 0, REQUEST_COMMAND_MAX, NULL, NULL, check_args },
 	{ "env", FIELD_MAP, BOTH, AT(env), 0, POLICY_ENV_MAX, NULL, "{}", check_env },
 	{ "labels", FIELD_MAP, BOTH, AT(labels), 0, REQUEST_LABELS_MAX, NULL, "{}", check_labels },
 	{ "capture_patterns", FIELD_TEXTS, RUN, AT(capture_patterns), 0, REQUEST_GLOBS_MAX, NULL,
@@ -86,6 +74,11 @@ static const struct field fields[] = {
 	{ "git", FIELD_OTHER, BOTH, AT(git), 0, 0, NULL, NULL, check_git, clean_git },
 	{ "resources", FIELD_OTHER, RUN, SIZE_MAX, 0, 0, NULL, "{}", check_resources,
 		clean_resources },
+	{ "resources", FIELD_OTHER, SESSION, SIZE_MAX, 0, 0, NULL, NULL, check_resources,
+		clean_resources },
+	{ "limits", FIELD_OTHER, BOTH, SIZE_MAX, 0, 0, NULL, NULL, check_limits, clean_limits },
+	{ "context", FIELD_OTHER, BOTH, AT(context), 0, 0, NULL, NULL, check_context,
+		clean_context },
 	{ "cpu_limit", FIELD_MILLI, SESSION, AT(cpu_milli), 0, 1u << 20, NULL, NULL, NULL },
 	{ "memory_mb", FIELD_NUMBER, SESSION, AT(memory_mb), 64, 1u << 30, NULL, NULL, NULL },
 	{ "timeout_sec", FIELD_NUMBER, BOTH, AT(timeout_sec), 1, 3600, NULL, NULL, NULL },
@@ -102,165 +95,58 @@ static const struct field fields[] = {
 	{ RUN_NUMBER(resume_from_seq, INT64_MAX) },
 };
 
-/* The two that a run has one level down. */
 static const struct field resource_fields[] = {
-	{ "resources.cpu", FIELD_MILLI, RUN, AT(cpu_milli), 0, 1u << 20, NULL, NULL, NULL },
-	{ "resources.memory_mb", FIELD_NUMBER, RUN, AT(memory_mb), 64, 1u << 30, NULL, NULL, NULL },
+	{ "resources.cpu", FIELD_MILLI, BOTH, AT(cpu_milli), 0, 1u << 20, NULL, NULL, NULL },
+	{ "resources.memory_mb", FIELD_NUMBER, BOTH, AT(memory_mb), 64, 1u << 30, NULL, NULL,
+		NULL },
+	{ 0 },
+};
+
+#define MEMBER(name, type, kinds, min, max) name, type, kinds, SIZE_MAX, min, max, NULL, NULL, NULL
+
+static const struct field limit_fields[] = {
+	{ MEMBER("limits.cpu", FIELD_MILLI, BOTH, 0, 1u << 20) },
+	{ MEMBER("limits.memory_mb", FIELD_NUMBER, BOTH, 64, 1u << 30) },
+	{ MEMBER("limits.timeout_sec", FIELD_NUMBER, BOTH, 1, 3600) },
+	{ MEMBER("limits.startup_timeout_sec", FIELD_NUMBER, RUN, 1, POLICY_STARTUP_MAX) },
 	{ 0 },
 };
 
 static const struct field git_fields[] = {
-	{ "git.url", FIELD_TEXT, SESSION, SIZE_MAX, 1, 2048, NULL, NULL, NULL },
-	{ "git.ref", FIELD_TEXT, SESSION, SIZE_MAX, 1, 256, NULL, NULL, NULL },
-	{ "git.patch", FIELD_TEXT, SESSION, SIZE_MAX, 0, REQUEST_PATCH_MAX, NULL, NULL, NULL },
-	{ "git.depth", FIELD_NUMBER, SESSION, SIZE_MAX, 1, 1000000, NULL, NULL, NULL },
+	{ MEMBER("git.url", FIELD_TEXT, BOTH, 1, 2048) },
+	{ MEMBER("git.ref", FIELD_TEXT, BOTH, 1, 256) },
+	{ MEMBER("git.patch", FIELD_TEXT, BOTH, 0, REQUEST_PATCH_MAX) },
+	{ MEMBER("git.depth", FIELD_NUMBER, BOTH, 1, 1000000) },
+	{ 0 },
+};
+
+static const struct field context_fields[] = {
+	{ "context.source", FIELD_WORD, BOTH, SIZE_MAX, 0, 0, source_words, NULL, NULL },
+	{ MEMBER("context.model", FIELD_TEXT, BOTH, 1, REQUEST_TEXT_MAX) },
+	{ MEMBER("context.prompt_id", FIELD_TEXT, BOTH, 1, REQUEST_TEXT_MAX) },
+	{ MEMBER("context.thread_id", FIELD_TEXT, BOTH, 1, REQUEST_TEXT_MAX) },
 	{ 0 },
 };
 
 static const struct field file_fields[] = {
-	{ "files.path", FIELD_TEXT },
-	{ "files.content_b64", FIELD_TEXT },
+	{ MEMBER("files.path", FIELD_TEXT, RUN, 0, 0) },
+	{ MEMBER("files.content_b64", FIELD_TEXT, RUN, 0, 0) },
 	{ 0 },
 };
 
-/* Of an object, the member that a field is; NULL also for a null. */
-static json_t *get_member(const json_t *object, const struct field *f)
-{
-	const char *dot = strchr(f->name, '.');
-	json_t *value = json_object_get(object, dot ? dot + 1 : f->name);
-
-	return json_is_null(value) ? NULL : value;
-}
-
-static bool is_one_of(const char *word, const char *const *words)
-{
-	for (; *words; words++) {
-		if (streq(word, *words))
-			return true;
-	}
-	return false;
-}
-
-static size_t count(const char *const *words)
-{
-	size_t n = 0;
-
-	while (words[n])
-		n++;
-	return n;
-}
-
-static int check_word(const struct field *f, const json_t *value, struct problem *problem)
-{
-	const char *word = json_string_value(value);
-	char list[128] = "";
-
-	if (word && is_one_of(word, f->words))
-		return 0;
-	for (size_t i = 0; i < count(f->words); i++) {
-		size_t n = strlen(list);
-
-		(void)snprintf(list + n, sizeof(list) - n, "%s%s", i ? ", " : "", f->words[i]);
-	}
-	return problem_field(problem, f->name, "must be one of %s", list);
-}
-
-static int check_text(const struct field *f, const json_t *value, struct problem *problem)
-{
-	if (!json_is_string(value))
-		return problem_field(problem, f->name, "must be a text");
-	if (json_string_length(value) < f->min || json_string_length(value) > f->max)
-		return problem_field(problem, f->name, "must have %llu to %llu bytes",
-			(unsigned long long)f->min, (unsigned long long)f->max);
-	return 0;
-}
-
-static int check_number(const struct field *f, const json_t *value, struct problem *problem)
-{
-	json_int_t n = json_integer_value(value);
-
-	if (!json_is_integer(value))
-		return problem_field(problem, f->name, "must be an integer");
-	if (n < 0 || (uint64_t)n < f->min || (uint64_t)n > f->max)
-		return problem_field(problem, f->name, "must be between %llu and %llu",
-			(unsigned long long)f->min, (unsigned long long)f->max);
-	return 0;
-}
-
-static int check_milli(const struct field *f, const json_t *value, struct problem *problem)
-{
-	double v = json_number_value(value);
-
-	if (!json_is_number(value))
-		return problem_field(problem, f->name, "must be a number");
-	if (!isfinite(v) || v < (double)f->min || v > (double)f->max)
-		return problem_field(problem, f->name, "must be between %llu and %llu",
-			(unsigned long long)f->min, (unsigned long long)f->max);
-	return 0;
-}
-
-static int check_bool(const struct field *f, const json_t *value, struct problem *problem)
-{
-	return json_is_boolean(value) ? 0
-				      : problem_field(problem, f->name, "must be true or false");
-}
-
-static int check_texts(const struct field *f, const json_t *value, struct problem *problem)
-{
-	size_t i;
-	json_t *item;
-
-	if (!json_is_array(value))
-		return problem_field(problem, f->name, "must be a list of texts");
-	if (json_array_size(value) < f->min || json_array_size(value) > f->max)
-		return problem_field(problem, f->name, "must have %llu to %llu items",
-			(unsigned long long)f->min, (unsigned long long)f->max);
-	json_array_foreach(value, i, item)
-	{
-		if (!json_is_string(item))
-			return problem_field(problem, f->name, "item %zu is not a text", i);
-	}
-	return 0;
-}
-
-static int check_map(const struct field *f, const json_t *value, struct problem *problem)
-{
-	const char *key;
-	json_t *item;
-
-	if (!json_is_object(value))
-		return problem_field(problem, f->name, "must be an object of texts");
-	if (json_object_size(value) > f->max)
-		return problem_field(problem, f->name, "must have at most %llu members",
-			(unsigned long long)f->max);
-	json_object_foreach((json_t *)value, key, item)
-	{
-		if (!json_is_string(item))
-			return problem_field(
-				problem, f->name, "the value of '%.64s' is not a text", key);
-	}
-	return 0;
-}
-
-static int check_nothing(const struct field *f, const json_t *value, struct problem *problem)
-{
-	(void)f;
-	(void)value;
-	(void)problem;
-	return 0;
-}
-
-static int (*const checks[])(
-	const struct field *f, const json_t *value, struct problem *problem) = {
-	[FIELD_TEXT] = check_text,
-	[FIELD_WORD] = check_word,
-	[FIELD_NUMBER] = check_number,
-	[FIELD_MILLI] = check_milli,
-	[FIELD_BOOL] = check_bool,
-	[FIELD_TEXTS] = check_texts,
-	[FIELD_MAP] = check_map,
-	[FIELD_OTHER] = check_nothing,
+/* Members that are objects, or lists of such. */
+static const struct nested {
+	const char *name;
+	const struct field *fields;
+} nested[] = {
+	{ "resources", resource_fields },
+	{ "limits", limit_fields },
+	{ "git", git_fields },
+	{ "files", file_fields },
+	{ "context", context_fields },
 };
+
+/* --- the checks of single fields --- */
 
 static int check_sizes(const char *field, const json_t *value, size_t max, struct problem *problem)
 {
@@ -269,19 +155,29 @@ static int check_sizes(const char *field, const json_t *value, size_t max, struc
 	return 0;
 }
 
-static int check_command(const json_t *value, struct problem *problem)
+static int check_words(const char *field, const json_t *value, struct problem *problem)
 {
 	size_t i;
 	json_t *item;
 
-	if (json_string_length(json_array_get(value, 0)) == 0)
-		return problem_field(problem, "command", "the program's name is empty");
 	json_array_foreach(value, i, item)
 	{
-		if (check_sizes("command", item, SPEC_STRING_MAX, problem) < 0)
+		if (check_sizes(field, item, SPEC_STRING_MAX, problem) < 0)
 			return -1;
 	}
 	return 0;
+}
+
+static int check_command(const json_t *value, struct problem *problem)
+{
+	if (json_string_length(json_array_get(value, 0)) == 0)
+		return problem_field(problem, "command", "the program's name is empty");
+	return check_words("command", value, problem);
+}
+
+static int check_args(const json_t *value, struct problem *problem)
+{
+	return check_words("args", value, problem);
 }
 
 static int check_env(const json_t *value, struct problem *problem)
@@ -296,6 +192,7 @@ int request_refuse_file(struct problem *problem, size_t i, const char *why)
 {
 	(void)problem_set(
 		problem, "invalid_inline_file", "invalid inline file at index %zu: %s", i, why);
+	problem_add(problem, "field", json_sprintf("files[%zu]", i));
 	problem_add(problem, "index", json_integer((json_int_t)i));
 	return -1;
 }
@@ -356,63 +253,34 @@ static int check_labels(const json_t *value, struct problem *problem)
 	return 0;
 }
 
-static int check_members(const json_t *object, const struct field *f, struct problem *problem)
-{
-	for (; f->name; f++) {
-		const json_t *value = get_member(object, f);
-
-		if (value && checks[f->type](f, value, problem) < 0)
-			return -1;
-	}
-	return 0;
-}
-
 static int check_git(const json_t *value, struct problem *problem)
 {
-	if (!get_member(value, &git_fields[0]))
+	if (!field_get(value, &git_fields[0]))
 		return problem_field(problem, "git", "must be an object with a url");
-	return check_members(value, git_fields, problem);
+	return field_check_members(value, git_fields, problem);
+}
+
+static int check_object(
+	const char *name, const struct field *f, const json_t *value, struct problem *problem)
+{
+	if (!json_is_object(value))
+		return problem_field(problem, name, "must be an object");
+	return field_check_members(value, f, problem);
 }
 
 static int check_resources(const json_t *value, struct problem *problem)
 {
-	if (!json_is_object(value))
-		return problem_field(problem, "resources", "must be an object");
-	return check_members(value, resource_fields, problem);
+	return check_object("resources", resource_fields, value, problem);
 }
 
-/* However little is asked for, it is not nothing: 0 would stand for all there is. */
-static uint64_t to_milli(const json_t *value)
+static int check_limits(const json_t *value, struct problem *problem)
 {
-	double v = json_number_value(value);
-	long long milli = llround(v * 1000);
-
-	return milli > 0 ? (uint64_t)milli : v > 0;
+	return check_object("limits", limit_fields, value, problem);
 }
 
-/* The form in which a value that was checked is kept, equal for what means the same; a new
- * value, or NULL for a number that says as much as none. */
-static json_t *clean_value(const struct field *f, json_t *value)
+static int check_context(const json_t *value, struct problem *problem)
 {
-	if (f->type == FIELD_NUMBER && json_integer_value(value) == 0)
-		return NULL;
-	if (f->type == FIELD_MILLI)
-		return to_milli(value) ? json_real((double)to_milli(value) / 1000) : NULL;
-	return f->clean ? f->clean(value) : json_incref(value);
-}
-
-static json_t *clean_members(const json_t *object, const struct field *f)
-{
-	json_t *clean = json_object();
-
-	for (; f->name; f++) {
-		json_t *value = get_member(object, f);
-		json_t *kept = value ? clean_value(f, value) : NULL;
-
-		if (kept)
-			(void)json_object_set_new(clean, strchr(f->name, '.') + 1, kept);
-	}
-	return clean;
+	return check_object("context", context_fields, value, problem);
 }
 
 static json_t *clean_files(const json_t *value)
@@ -423,72 +291,113 @@ static json_t *clean_files(const json_t *value)
 
 	json_array_foreach(value, i, item)
 	{
-		(void)json_array_append_new(clean, clean_members(item, file_fields));
+		(void)json_array_append_new(clean, field_clean_members(item, file_fields));
 	}
 	return clean;
 }
 
 static json_t *clean_git(const json_t *value)
 {
-	return clean_members(value, git_fields);
+	return field_clean_members(value, git_fields);
 }
 
 static json_t *clean_resources(const json_t *value)
 {
-	return clean_members(value, resource_fields);
+	return field_clean_members(value, resource_fields);
 }
 
-static void store_value(const struct field *f, json_t *value, struct request *ret)
+static json_t *clean_limits(const json_t *value)
 {
-	if (f->offset == SIZE_MAX)
-		return;
-	void *at = (char *)ret + f->offset;
-	switch (f->type) {
-	case FIELD_TEXT:
-	case FIELD_WORD:
-		*(const char **)at = json_string_value(value);
-		break;
-	case FIELD_NUMBER:
-		*(uint64_t *)at = (uint64_t)json_integer_value(value);
-		break;
-	case FIELD_MILLI:
-		*(uint64_t *)at = to_milli(value);
-		break;
-	case FIELD_BOOL:
-		*(bool *)at = json_is_true(value);
-		break;
-	case FIELD_TEXTS:
-	case FIELD_MAP:
-	case FIELD_OTHER:
-		*(const json_t **)at = value;
-		break;
+	return field_clean_members(value, limit_fields);
+}
+
+static json_t *clean_context(const json_t *value)
+{
+	return field_clean_members(value, context_fields);
+}
+
+/* --- what can be said in two places is kept in one --- */
+
+static const struct same {
+	unsigned kinds;
+	const char *object, *member;       /* where it may stand */
+	const char *to_object, *to_member; /* and where it is kept; NULL: at the top */
+} sames[] = {
+	{ RUN, "limits", "cpu", "resources", "cpu" },
+	{ RUN, "limits", "memory_mb", "resources", "memory_mb" },
+	{ RUN, "limits", "startup_timeout_sec", NULL, "startup_timeout_sec" },
+	{ BOTH, "limits", "timeout_sec", NULL, "timeout_sec" },
+	{ SESSION, "limits", "cpu", NULL, "cpu_limit" },
+	{ SESSION, "limits", "memory_mb", NULL, "memory_mb" },
+	{ SESSION, "resources", "cpu", NULL, "cpu_limit" },
+	{ SESSION, "resources", "memory_mb", NULL, "memory_mb" },
+};
+
+static int move_same(const struct same *same, json_t *body, struct problem *problem)
+{
+	json_t *value = json_object_get(json_object_get(body, same->object), same->member);
+	char field[64];
+
+	if (!value)
+		return 0;
+	if (same->to_object)
+		json_set_missing(body, same->to_object, json_object());
+	json_t *to = same->to_object ? json_object_get(body, same->to_object) : body;
+	const json_t *other = json_object_get(to, same->to_member);
+	if (other && !json_equal(other, value)) {
+		(void)snprintf(field, sizeof(field), "%s.%s", same->object, same->member);
+		return problem_field(problem, field, "%s%s%s says something else; send one of them",
+			same->to_object ? same->to_object : "", same->to_object ? "." : "",
+			same->to_member);
 	}
+	(void)json_object_set(to, same->to_member, value);
+	return 0;
 }
 
-static void store_resources(struct request *ret)
+static int move_sames(json_t *body, enum request_kind kind, struct problem *problem)
 {
-	const json_t *resources = json_object_get(ret->body, "resources");
+	for (size_t i = 0; i < ARRAY_SIZE(sames); i++) {
+		if ((sames[i].kinds & (1u << kind)) && move_same(&sames[i], body, problem) < 0)
+			return -1;
+	}
+	(void)json_object_del(body, "limits");
+	if (kind == REQUEST_SESSION)
+		(void)json_object_del(body, "resources");
+	return 0;
+}
 
-	for (const struct field *f = resource_fields; f->name; f++) {
-		json_t *value = get_member(resources, f);
+/* --- all of them --- */
+
+static void store_members(const struct field *f, const json_t *object, struct request *ret)
+{
+	for (; f->name; f++) {
+		json_t *value = field_get(object, f);
 
 		if (value)
-			store_value(f, value, ret);
+			field_store(f, value, ret);
 	}
+}
+
+static void store_fields(enum request_kind kind, struct request *ret)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
+		const struct field *f = &fields[i];
+		json_t *value = field_get(ret->body, f);
+
+		if ((f->kinds & (1u << kind)) && value)
+			field_store(f, value, ret);
+	}
+	store_members(resource_fields, json_object_get(ret->body, "resources"), ret);
 }
 
 static int parse_field(
 	const struct field *f, json_t *value, struct request *ret, struct problem *problem)
 {
-	if (checks[f->type](f, value, problem) < 0)
+	if (field_check(f, value, problem) < 0)
 		return -1;
-	if (f->check && f->check(value, problem) < 0)
-		return -1;
-	json_t *kept = clean_value(f, value);
-	if (!kept)
-		return 0;
-	(void)json_object_set_new(ret->body, f->name, kept);
-	store_value(f, kept, ret);
+	json_t *kept = field_clean(f, value);
+	if (kept)
+		(void)json_object_set_new(ret->body, f->name, kept);
 	return 0;
 }
 
@@ -497,22 +406,43 @@ static int parse_fields(
 {
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
 		const struct field *f = &fields[i];
-		json_t *value = get_member(body, f);
+		json_t *value = field_get(body, f);
 
 		if (!(f->kinds & (1u << kind)) || !value)
 			continue;
 		if (parse_field(f, value, ret, problem) < 0)
 			return -1;
 	}
-	store_resources(ret);
+	if (move_sames(ret->body, kind, problem) < 0)
+		return -1;
+	store_fields(kind, ret);
+	return 0;
+}
+
+/* Either a command, or code with its language. */
+static int check_program(const struct request *r, struct problem *problem)
+{
+	if (r->command && (r->language || r->code))
+		return problem_field(problem, r->code ? "code" : "language",
+			"send either command, or language and code");
+	if (r->code && !r->language)
+		return problem_field(problem, "language", "is required with code");
+	if (r->language && !r->code)
+		return problem_field(problem, "code", "is required with language");
+	if (r->args && !r->code)
+		return problem_field(problem, "args", "is for language and code");
+	if (!r->command && !r->code)
+		return problem_field(problem, "command", "is required, or language and code");
 	return 0;
 }
 
 static int check_run(const struct request *r, struct problem *problem)
 {
-	if (!r->command)
-		return problem_field(problem, "command", "is required");
-	if (!r->session_id == !r->base_image)
+	bool has_neither = !r->session_id && !r->base_image;
+
+	if (check_program(r, problem) < 0)
+		return -1;
+	if ((r->session_id && r->base_image) || (has_neither && !r->code))
 		return problem_field(
 			problem, "body", "Provide exactly one of session_id or base_image");
 	if (r->git && r->session_id)
@@ -586,6 +516,7 @@ void request_fingerprint(
 {
 	AUTO_JSON *whole = json_copy(r->body);
 
+	(void)json_object_del(whole, "context");
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
 		const struct field *f = &fields[i];
 
@@ -596,4 +527,83 @@ void request_fingerprint(
 	fill_from_settings(whole, kind, c);
 	AUTO_FREE char *text = json_canonical(whole);
 	digest_of(text, strlen(text), ret);
+}
+
+/* --- names --- */
+
+static const char *const ignored_names[] = { "resources.pids", "resources.nofile", "limits.pids",
+	"limits.nofile", NULL };
+
+static const struct unknown_hint name_hints[] = {
+	{ "argv", "command" },
+	{ "branch", "git.ref" },
+	{ "cmd", "command" },
+	{ "commit", "git.ref" },
+	{ "program", "command" },
+	{ "source", "code" },
+	{ "variables", "env" },
+	{ "seconds", "timeout_sec" },
+	{ "idempotency_key", "the header Idempotency-Key" },
+	{ "wait", "the parameter ?wait" },
+	{ 0 },
+};
+
+static size_t add_names(const struct field *f, size_t n_fields, enum request_kind kind,
+	const char **names, size_t n)
+{
+	for (size_t i = 0; i < n_fields && f[i].name && n < REQUEST_NAMES_MAX; i++) {
+		if (f[i].kinds & (1u << kind))
+			names[n++] = f[i].name;
+	}
+	return n;
+}
+
+static void list_names(enum request_kind kind, const char *names[REQUEST_NAMES_MAX + 1])
+{
+	size_t n = add_names(fields, ARRAY_SIZE(fields), kind, names, 0);
+
+	for (size_t i = 0; i < ARRAY_SIZE(nested); i++)
+		n = add_names(nested[i].fields, SIZE_MAX, kind, names, n);
+	names[n] = NULL;
+}
+
+static int check_nested(const struct unknown_check *c, const struct nested *of, const json_t *value,
+	struct problem *problem)
+{
+	size_t i;
+	json_t *item;
+
+	json_array_foreach(value, i, item)
+	{
+		char shown[64];
+
+		(void)snprintf(shown, sizeof(shown), "%s[%zu]", of->name, i);
+		if (unknown_members(c, item, of->name, shown, problem) < 0)
+			return -1;
+	}
+	return unknown_members(c, value, of->name, of->name, problem);
+}
+
+int request_check_names(const json_t *body, enum request_kind kind, bool warns, json_t *warnings,
+	struct problem *problem)
+{
+	const char *names[REQUEST_NAMES_MAX + 1];
+	struct unknown_check c = {
+		.names = names,
+		.ignored = ignored_names,
+		.hints = name_hints,
+		.warns = warns,
+		.warnings = warnings,
+	};
+
+	list_names(kind, names);
+	if (unknown_members(&c, body, "", "", problem) < 0)
+		return -1;
+	for (size_t i = 0; i < ARRAY_SIZE(nested); i++) {
+		const json_t *value = json_object_get(body, nested[i].name);
+
+		if (check_nested(&c, &nested[i], value, problem) < 0)
+			return -1;
+	}
+	return 0;
 }

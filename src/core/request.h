@@ -22,6 +22,7 @@ struct settings;
 #define REQUEST_GLOB_MAX    1024u /* bytes of a capture pattern */
 #define REQUEST_PATCH_MAX   (1u << 20)
 #define REQUEST_STDIN_MAX   (1u << 20)
+#define REQUEST_CODE_MAX    (1u << 20)
 
 enum request_kind {
 	REQUEST_SESSION,
@@ -42,11 +43,15 @@ struct request {
 	const char *workspace_group_id;
 	const char *scope_snapshot_id;
 	const json_t *command; /* array of texts */
-	const json_t *env;     /* object of texts */
-	const json_t *labels;  /* object of texts */
+	const char *language;  /* with `code` instead of a command: request_code.h */
+	const char *code;
+	const json_t *args;   /* array of texts that follow the code */
+	const json_t *env;    /* object of texts */
+	const json_t *labels; /* object of texts */
 	const json_t *capture_patterns;
 	const json_t *files;
 	const json_t *git;
+	const json_t *context; /* for the audit log only: object of texts */
 	uint64_t cpu_milli;
 	uint64_t memory_mb;
 	uint64_t timeout_sec;
@@ -66,6 +71,13 @@ struct request {
 int request_parse(
 	const json_t *body, enum request_kind kind, struct request *ret, struct problem *problem);
 void request_fini(struct request *r);
+
+/* The names of the members of a body that somebody sent, at any depth. Returns 0, or -1 with a
+ * problem that names the first that is unknown, and the one that was probably meant. With `warns`
+ * unknown ones become sentences in the array `warnings`; those that the earlier interface has and
+ * that mean nothing here do so in any case. */
+int request_check_names(const json_t *body, enum request_kind kind, bool warns, json_t *warnings,
+	struct problem *problem);
 
 /* What the policy makes of it. Returns 0, or -1 with a problem. */
 int request_decide(const struct request *r, const struct settings *c, struct policy *ret,

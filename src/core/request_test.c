@@ -220,8 +220,9 @@ TEST(a_run_needs_a_command_and_one_place_to_run)
 		const char *text;
 		const char *says;
 	} cases[] = {
-		{ "{\"base_image\":\"i\"}", "command: is required" },
-		{ "{\"base_image\":\"i\",\"command\":null}", "command: is required" },
+		{ "{\"base_image\":\"i\"}", "command: is required, or language and code" },
+		{ "{\"base_image\":\"i\",\"command\":null}",
+			"command: is required, or language and code" },
 		{ "{\"base_image\":\"i\",\"command\":[]}", "command: must have 1 to 4096 items" },
 		{ "{\"base_image\":\"i\",\"command\":\"ls\"}", "command: must be a list of texts" },
 		{ "{\"base_image\":\"i\",\"command\":[\"ls\",1]}",
@@ -454,6 +455,103 @@ TEST(anything_else_does_not)
 	}
 }
 
+TEST(limits_and_resources_are_one)
+{
+	static const char *const runs[] = {
+		"\"resources\":{\"cpu\":1.5,\"memory_mb\":128},\"timeout_sec\":9",
+		"\"limits\":{\"cpu\":1.5,\"memory_mb\":128,\"timeout_sec\":9}",
+		"\"limits\":{\"cpu\":1.5},\"resources\":{\"memory_mb\":128,\"cpu\":1.5},"
+		"\"timeout_sec\":9",
+	};
+	char prints[ARRAY_SIZE(runs)][65];
+
+	for (size_t i = 0; i < ARRAY_SIZE(runs); i++) {
+		REQUEST(r);
+		PROBLEM(p);
+
+		CHECK_EQ(parse(run_with(runs[i]), REQUEST_RUN, &r, &p), 0);
+		CHECK_EQ(r.cpu_milli, 1500);
+		CHECK_EQ(r.memory_mb, 128);
+		CHECK_EQ(r.timeout_sec, 9);
+		request_fingerprint(&r, REQUEST_RUN, &defaults, prints[i]);
+		CHECK_STR(prints[i], prints[0]);
+	}
+	CHECK(means_the_same("{\"cpu_limit\":2,\"memory_mb\":64}",
+		"{\"limits\":{\"cpu\":2},\"resources\":{\"memory_mb\":64}}", REQUEST_SESSION));
+}
+
+static const struct refusal_case contradictions[] = {
+	{ "\"limits\":{\"cpu\":1},\"resources\":{\"cpu\":2}", "limits.cpu" },
+	{ "\"limits\":{\"timeout_sec\":1},\"timeout_sec\":2", "limits.timeout_sec" },
+	{ "\"limits\":{\"memory_mb\":63}", "limits.memory_mb" },
+	{ "\"limits\":{\"timeout_sec\":3601}", "limits.timeout_sec" },
+	{ "\"limits\":[]", "limits" },
+	{ "\"context\":{\"source\":\"Mars\"}", "context.source" },
+	{ "\"context\":{\"model\":1}", "context.model" },
+	{ "\"context\":\"x\"", "context" },
+	{ "\"code\":\"1\"", "code" },
+	{ "\"language\":\"python\"", "language" },
+	{ "\"args\":[\"a\"]", "args" },
+};
+
+TEST(what_contradicts_itself_is_refused_by_field)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(contradictions); i++) {
+		REQUEST(r);
+		PROBLEM(p);
+
+		if (parse(run_with(contradictions[i].text), REQUEST_RUN, &r, &p) != -1)
+			fail_msg("accepted: %s", contradictions[i].text);
+		CHECK_EQ(p.status, 422);
+		CHECK_STR(json_string_value(json_object_get(p.details, "field")),
+			contradictions[i].field);
+	}
+}
+
+TEST(context_is_no_part_of_what_a_request_means)
+{
+	REQUEST(r);
+	PROBLEM(p);
+	const char *with = "{\"base_image\":\"i\",\"command\":[\"x\"],"
+			   "\"context\":{\"model\":\"m\",\"thread_id\":\"t\"}}";
+
+	CHECK(means_the_same(with, run_with(""), REQUEST_RUN));
+	CHECK_EQ(parse(with, REQUEST_RUN, &r, &p), 0);
+	CHECK_STR(json_string_value(json_object_get(r.context, "model")), "m");
+}
+
+/* What the names of a body are refused with; NULL: they are known. */
+static const char *names_of(
+	const char *text, enum request_kind kind, json_t *warnings, struct problem *p)
+{
+	AUTO_JSON *body = NULL;
+
+	CHECK_EQ(json_read(text, strlen(text), &body, NULL), 0);
+	return request_check_names(body, kind, false, warnings, p) < 0 ? p->message : NULL;
+}
+
+TEST(names_are_those_of_the_kind)
+{
+	AUTO_JSON *warnings = json_array();
+	PROBLEM(p);
+
+	CHECK_STR(names_of("{\"memory\":1}", REQUEST_RUN, warnings, &p),
+		"unknown field 'memory'; did you mean resources.memory_mb?");
+	CHECK_STR(names_of("{\"memory\":1}", REQUEST_SESSION, warnings, &p),
+		"unknown field 'memory'; did you mean memory_mb?");
+	CHECK_STR(names_of("{\"resources\":{\"memmory_mb\":1}}", REQUEST_RUN, warnings, &p),
+		"unknown field 'resources.memmory_mb'; did you mean resources.memory_mb?");
+	CHECK_STR(names_of("{\"files\":[{},{\"pat\":1}]}", REQUEST_RUN, warnings, &p),
+		"unknown field 'files[1].pat'; did you mean files.path?");
+	CHECK_STR(names_of("{\"command\":[]}", REQUEST_SESSION, warnings, &p),
+		"unknown field 'command'");
+	CHECK(!names_of("{\"git\":{\"url\":1},\"limits\":{\"cpu\":1},\"context\":{},\"files\":5}",
+		REQUEST_RUN, warnings, &p));
+	CHECK_EQ(json_array_size(warnings), 0);
+	CHECK(!names_of("{\"limits\":{\"pids\":1}}", REQUEST_RUN, warnings, &p));
+	CHECK_EQ(json_array_size(warnings), 1);
+}
+
 /* It is stored, and read again by the next server. */
 TEST(the_body_parses_to_the_same)
 {
@@ -479,4 +577,6 @@ TESTS(UNIT(a_whole_run), UNIT(a_session), UNIT(wrong_types_and_ranges), UNIT(wro
 	UNIT(an_argument_is_no_longer_than_a_program_can_be_given), UNIT(what_can_grow_has_a_limit),
 	UNIT(a_problem_can_be_sent_back), UNIT(little_is_not_nothing),
 	UNIT(unknown_fields_and_nulls_are_ignored), UNIT(omitted_and_default_mean_the_same),
-	UNIT(anything_else_does_not), UNIT(the_body_parses_to_the_same))
+	UNIT(anything_else_does_not), UNIT(the_body_parses_to_the_same),
+	UNIT(limits_and_resources_are_one), UNIT(what_contradicts_itself_is_refused_by_field),
+	UNIT(context_is_no_part_of_what_a_request_means), UNIT(names_are_those_of_the_kind))

@@ -16,6 +16,7 @@
 #include "core/problem.h"
 #include "core/quota.h"
 #include "core/repository.h"
+#include "core/request_code.h"
 #include "core/run_private.h"
 #include "core/service.h"
 #include "core/session.h"
@@ -46,9 +47,7 @@ static int inherit(const struct session *session, struct request *request, struc
 	AUTO_JSON *body = json_copy(request->body);
 	AUTO_JSON *resources = json_object();
 
-	if (!row->base_image)
-		return problem_set(problem, "session_base_image_required",
-			"the session has no base_image, so nothing can run in it");
+	(void)json_object_set_new(body, "session_id", json_string(row->id));
 	(void)json_object_update(resources, json_object_get(body, "resources"));
 	json_set_missing(resources, "cpu", json_real(row->cpu_limit));
 	json_set_missing(resources, "memory_mb", json_integer(row->memory_mb));
@@ -79,14 +78,19 @@ static int find_session(struct run *run, const struct identity *who, struct prob
 	const char *id = run->request.session_id;
 
 	if (!id)
-		return 0;
-	struct session *session = session_find(run->service, id, who);
-	if (!session || !session_is_open(session))
+		return request_expand_code(&run->request, NULL, run->service->settings, problem);
+	struct session *session = session_find_named(run->service, id, who);
+	if (!session)
 		return problem_set(problem, "session_not_found", "there is no session '%.64s'", id);
 	if (session->is_lost)
 		return problem_set(problem, "workspace_lost",
 			"the files of this session were lost when the keeper ended; restore a "
 			"snapshot, or make a new one");
+	if (!session->row.base_image)
+		return problem_set(problem, "session_base_image_required",
+			"the session has no base_image, so nothing can run in it");
+	if (request_expand_code(&run->request, session, run->service->settings, problem) < 0)
+		return -1;
 	if (inherit(session, &run->request, problem) < 0)
 		return -1;
 	run->session = session;
@@ -105,6 +109,14 @@ static int decode_files(struct run *run, struct problem *problem)
 	return c->block_binaries ? request_check_binaries(run->files, run->n_files, problem) : 0;
 }
 
+/* What the versions of the interface before 1.1 do not have. */
+static int check_interactive(const struct request *r, struct problem *problem)
+{
+	if (!r->interactive || (r->spec_version && !streq(r->spec_version, "1.0")))
+		return 0;
+	return problem_field(problem, "interactive", "needs \"spec_version\": \"1.1\"");
+}
+
 static int check(struct run *run, const struct identity *who, struct problem *problem)
 {
 	if (run->service->is_draining)
@@ -113,6 +125,7 @@ static int check(struct run *run, const struct identity *who, struct problem *pr
 		return problem_set(problem, "store_unavailable", "the server is about to begin");
 	if (service_check_keeper(run->service, problem) < 0 ||
 		find_session(run, who, problem) < 0 || run_decide(run, problem) < 0 ||
+		check_interactive(&run->request, problem) < 0 ||
 		service_check_space(run->service, problem) < 0)
 		return -1;
 	if (decode_files(run, problem) < 0)

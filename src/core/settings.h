@@ -60,6 +60,7 @@ struct settings {
 	uint64_t max_upload_ratio;   /* SANDBOX_MAX_UPLOAD_RATIO 100: unpacked to packed */
 	bool block_binaries;         /* SANDBOX_UPLOAD_BINARIES=allow|block */
 	char **upload_ignore;        /* SANDBOX_UPLOAD_IGNORE: .dockerignore-style patterns, list */
+	bool unknown_warns;          /* SANDBOX_UNKNOWN_FIELDS=refuse|warn */
 	uint64_t max_inline_bytes;   /* SANDBOX_MAX_INLINE_BYTES 1 MiB */
 	uint64_t max_log_bytes;      /* 10485760 */
 	uint64_t workspace_cap_mb;   /* 256 */

@@ -12,6 +12,7 @@ static const char *const jwt_algs[] = { "HS256", "RS256", "ES256", NULL };
 static const char *const runtimes[] = { "native", "docker", "firecracker", NULL };
 static const char *const networks[] = { "deny_all", "allowlist", NULL };
 static const char *const allow_block[] = { "allow", "block", NULL };
+static const char *const refuse_warn[] = { "refuse", "warn", NULL };
 static const char *const stores[] = { "memory", "sqlite", NULL };
 static const char *const syncs[] = { "normal", "full", NULL };
 static const char *const warmths[] = { "off", "boxes", "languages", NULL }; /* enum warmth */
@@ -111,6 +112,11 @@ const struct setting_row setting_rows[] = {
 			"are cloned as they are." },
 	{ GROUP_POLICY, "SANDBOX_UPLOAD_IGNORE", SETTING_LIST, AT(upload_ignore),
 		.help = "Patterns of files that an upload leaves out, as in .dockerignore." },
+	{ GROUP_POLICY, "SANDBOX_UNKNOWN_FIELDS", SETTING_CHOICE, AT(unknown_warns), "refuse",
+		.words = refuse_warn,
+		.help = "What becomes of a request with a field, an argument or a parameter that "
+			"is not known: refused by name, or taken without it, which `warnings` of "
+			"the answer then says." },
 	{ GROUP_POLICY, "SANDBOX_MAX_INLINE_BYTES", SETTING_BYTES, AT(max_inline_bytes), "1048576",
 		0, 16 << 20, .help = "All files within one request for a run together." },
 	{ GROUP_POLICY, "SANDBOX_MAX_LOG_BYTES", SETTING_BYTES, AT(max_log_bytes), "10485760", 0,

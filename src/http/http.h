@@ -46,6 +46,7 @@ struct route {
 	uint64_t
 		max_body; /* bytes; more is 413 before it is read. 0 with BODY_FILE: ask limit_of */
 	void (*handle)(struct exchange *x);
+	const char *query; /* the parameters it knows, divided by blanks; NULL: not looked at */
 };
 
 /* Called before a route's handler, and before any of its body is read, with what the head
