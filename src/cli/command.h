@@ -37,6 +37,7 @@ extern const struct command command_keeper;
 extern const struct command command_mcp;
 extern const struct command command_run;
 extern const struct command command_serve;
+extern const struct command command_stop;
 extern const struct command command_user;
 
 /* Every subcommand, in the order in which help lists them; ends with NULL. */

@@ -11,6 +11,7 @@
 const struct command *const commands[] = {
 	&command_run,
 	&command_serve,
+	&command_stop,
 	&command_mcp,
 	&command_image,
 	&command_doctor,

@@ -386,6 +386,77 @@ def test_it_says_that_it_is_draining(make_server):
     assert server.process.wait(20 * SLOWER) == 0
 
 
+# --- belljar stop ---
+
+def stop(server, *options, **more):
+    return server.belljar.run("stop", "--root", server.root, *options, **more)
+
+
+def test_stop_ends_the_server_and_its_keeper_and_says_what_is_lost(make_server):
+    server = make_server(SANDBOX_DRAIN_TIMEOUT_SEC=0)
+    session = server.session()["id"]
+    run = server.start_run("sleep", "60").json()["id"]
+    server.wait_for(run, "running")
+    done = stop(server)
+    assert done.returncode == 0, done.stderr
+    assert not server.processes()
+    assert server.process.wait(5 * SLOWER) == 0
+    said = done.stdout.splitlines()
+    assert said[0] == f"ended the server (pid {server.process.pid})"
+    assert re.fullmatch(r"ended the keeper \(pid \d+\)", said[1])
+    assert said[2:] == [f"lost 1 run: {run}", f"lost the files of 1 session: {session}"]
+    again = stop(server)
+    assert (again.returncode, again.stdout) == (0, f"nothing runs on {server.root}\n")
+
+
+def test_stop_lets_runs_finish(make_server):
+    server = make_server(SANDBOX_DRAIN_TIMEOUT_SEC=20)
+    run = server.start_run("sleep", "2").json()["id"]
+    server.wait_for(run, "running")
+    done = stop(server)
+    assert done.returncode == 0 and "lost" not in done.stdout
+    server.process.wait(5 * SLOWER)
+    server.start()
+    assert server.status(run)["phase"] == "completed"
+
+
+@pytest.mark.once
+def test_stop_ends_a_keeper_whose_server_has_ended(server):
+    server.session()
+    server.stop()
+    assert server.processes()
+    done = stop(server)
+    assert (done.returncode, "server" in done.stdout) == (0, False)
+    assert "ended the keeper" in done.stdout and "lost the files of 1 session" in done.stdout
+    assert not server.processes()
+
+
+@pytest.mark.once
+def test_stop_kills_what_does_not_end(server):
+    for pid in (server.process.pid, *server.processes()):
+        os.kill(pid, signal.SIGSTOP)
+    done = stop(server, "--timeout", "1s", timeout=60 * SLOWER)
+    assert done.returncode == 0, done.stderr
+    assert len(re.findall("^killed the ", done.stdout, re.M)) == 2
+    assert "did not say what it held" in done.stdout
+    assert eventually(lambda: not server.processes(), 5 * SLOWER)
+
+
+@pytest.mark.root_only("only another user's server can be refused")
+def test_stop_of_somebody_elses_server_is_refused(server, belljar):
+    argv = ["setpriv", "--reuid=64243", "--regid=64243", "--clear-groups", "--", belljar.path]
+    done = belljar.command(*argv, "stop", "--root", server.root)
+    assert done.returncode == 125 and "sudo belljar stop" in done.stderr
+    assert server.run("echo", "still")["stdout"] == "still\n"
+
+
+@pytest.mark.once
+def test_stop_without_a_server_has_nothing_to_do(belljar):
+    done = belljar.run("stop", "--root", belljar.home / "nowhere")
+    assert done.returncode == 0 and "nothing runs on" in done.stdout
+    assert not (belljar.home / "nowhere").exists()
+
+
 @pytest.mark.alone
 @pytest.mark.once
 def test_a_body_that_comes_after_its_head_is_not_waited_for(server):
