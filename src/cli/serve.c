@@ -39,6 +39,7 @@
 #include "core/service.h"
 #include "core/session.h"
 #include "core/settings.h"
+#include "core/users.h"
 #include "core/watchdog.h"
 
 /* Of libuv's pool: twice as many as may be cloning repositories, which is the only work that
@@ -207,13 +208,13 @@ static int make_data_dir(
 /* Made by root with `belljar user add`, it is root's, and for the server's eyes alone. */
 static int give_users_file(const struct settings *c, uid_t uid, gid_t gid, struct err *err)
 {
+	AUTO_FREE char *path = c->users_file ? xstrdup(c->users_file) : users_default_path(c->root);
 	struct stat st;
 
-	if (!c->users_file || lstat(c->users_file, &st) < 0 || !S_ISREG(st.st_mode) ||
-		st.st_uid != 0)
+	if (lstat(path, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != 0)
 		return 0;
-	if (lchown(c->users_file, uid, gid) < 0)
-		return err_errno(err, "give %s to uid %u", c->users_file, (unsigned)uid);
+	if (lchown(path, uid, gid) < 0)
+		return err_errno(err, "give %s to uid %u", path, (unsigned)uid);
 	return 0;
 }
 

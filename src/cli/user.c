@@ -29,21 +29,36 @@ static const struct option_row options[] = {
 	{ 0 },
 };
 
-/* The key is shown this once; the file has only its hash. */
+/* A key is shown this once; the file has only its hash. */
+static int show_key(char key[KEYFILE_KEY_SIZE + 1])
+{
+	printf("%s\n", key);
+	explicit_bzero(key, KEYFILE_KEY_SIZE);
+	return fflush(stdout) != EOF ? 0 : -errno;
+}
+
 static int do_add(const struct values *v, const char *file, const char *name, struct err *err)
 {
 	char key[KEYFILE_KEY_SIZE + 1];
 	int r = users_add(file, name, v->admin, key, err);
 
-	if (r < 0)
+	if (r < 0 || show_key(key) == 0)
 		return r;
-	printf("%s\n", key);
-	explicit_bzero(key, sizeof(key));
-	if (fflush(stdout) != EOF)
-		return 0;
 	r = err_errno(err, "%s was not added, the key could not be shown", name);
 	(void)users_remove(file, name, NULL);
 	return r;
+}
+
+static int do_rotate(const struct values *v, const char *file, const char *name, struct err *err)
+{
+	char key[KEYFILE_KEY_SIZE + 1];
+	int r = users_rotate(file, name, key, err);
+
+	(void)v;
+	if (r < 0 || show_key(key) == 0)
+		return r;
+	return err_errno(
+		err, "the key could not be shown: %s has no known key now, rotate it again", name);
 }
 
 static int do_list(const struct values *v, const char *file, const char *name, struct err *err)
@@ -51,8 +66,9 @@ static int do_list(const struct values *v, const char *file, const char *name, s
 	CLEANUP(users_list_fini) struct user_list list = { 0 };
 	int r = users_read(file, &list, err);
 
-	(void)v;
 	(void)name;
+	if (r == -ENOENT && !v->file)
+		return 0; /* nobody was added yet */
 	for (size_t i = 0; r == 0 && i < list.n; i++)
 		printf("%-32s %s\n", list.users[i].name, list.users[i].admin ? "admin" : "user");
 	return r;
@@ -72,6 +88,7 @@ static const struct verb {
 } verbs[] = {
 	{ "add", true, true, do_add },
 	{ "list", false, false, do_list },
+	{ "rotate", true, false, do_rotate },
 	{ "remove", true, false, do_remove },
 };
 
@@ -89,7 +106,7 @@ static int refuse_verb(const char *word, struct err *err)
 static int find_verb(const char *word, const struct verb **ret, struct err *err)
 {
 	if (!word)
-		return err_set(err, -EINVAL, "user needs a verb: add, list or remove");
+		return err_set(err, -EINVAL, "user needs a verb: add, list, rotate or remove");
 	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++) {
 		if (streq(verbs[i].name, word)) {
 			*ret = &verbs[i];
@@ -178,16 +195,18 @@ static int run(const struct command *self, int argc, char **argv)
 
 const struct command command_user = {
 	.name = "user",
-	.arguments = "add|list|remove [NAME]",
-	.summary = "add, list or remove users of a server",
+	.arguments = "add|list|rotate|remove [NAME]",
+	.summary = "add, list or remove users of a server, or give them new keys",
 	.description =
 		"  belljar user add NAME [--admin]   print a new key, which is shown this once\n"
 		"  belljar user list                 list names and roles\n"
+		"  belljar user rotate NAME          print a new key; the old one stops working at once\n"
 		"  belljar user remove NAME          the key stops working at once\n\n"
-		"A server that is given the file by SANDBOX_USERS_FILE notices changes by\n"
-		"itself. It must be able to read the file, which must be closed to others. One\n"
-		"that root starts gives the file to the user whom it becomes; if SANDBOX_RUN_AS\n"
-		"names that user, it must be set here as well.",
+		"A server uses the users of its state directory, and notices changes by itself, also\n"
+		"the first user. A file elsewhere must be named to it by SANDBOX_USERS_FILE, it must\n"
+		"be able to read the file, and others must not. A server that root starts gives the\n"
+		"file to the user whom it becomes; for a file elsewhere, if SANDBOX_RUN_AS names that\n"
+		"user, it must be set here as well.",
 	.options = options,
 	.run = run,
 };

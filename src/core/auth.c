@@ -24,15 +24,18 @@ struct auth {
 	struct token *token;
 };
 
+/* The file that is named, or the one that `belljar user` makes, whenever it does. */
 static int open_users(struct auth *a, const struct settings *c, struct err *err)
 {
-	int r = c->users_file ? users_open(c->users_file, &a->users, err) : 0;
-
-	return r == 0 && c->jwt_alg ? token_open(c, &a->token, err) : r;
+	if (c->users_file)
+		return users_open(c->users_file, &a->users, err);
+	return c->root ? users_open_default(c->root, &a->users, err) : 0;
 }
 
 static int open_key(struct auth *a, const struct settings *c, struct err *err)
 {
+	if (c->auth_mode != AUTH_MODE_KEY)
+		return 0;
 	if (!c->api_key)
 		return keyfile_load(c->keys_dir ? c->keys_dir : c->root, "api_key", &a->key, err);
 	a->key = xstrdup(c->api_key);
@@ -42,7 +45,11 @@ static int open_key(struct auth *a, const struct settings *c, struct err *err)
 int auth_open(const struct settings *c, struct auth **ret, struct err *err)
 {
 	CLEANUP(auth_freep) struct auth *a = xnew(struct auth);
-	int r = c->auth_mode == AUTH_MODE_KEY ? open_key(a, c, err) : open_users(a, c, err);
+	int r = open_key(a, c, err);
+	if (r == 0)
+		r = open_users(a, c, err);
+	if (r == 0 && c->jwt_alg)
+		r = token_open(c, &a->token, err);
 
 	if (r == 0)
 		*ret = TAKE(a);
@@ -72,10 +79,8 @@ static bool is_same_key(const char *a, const char *b)
 
 static int check_key(struct auth *a, const char *key, struct identity *ret)
 {
-	if (a->key)
-		return is_same_key(a->key, key) && identity_make(AUTH_SINGLE_USER, true, ret)
-			       ? 0
-			       : -EACCES;
+	if (a->key && is_same_key(a->key, key))
+		return identity_make(AUTH_SINGLE_USER, true, ret) ? 0 : -EACCES;
 	const struct user *user = a->users ? users_find_key(a->users, key) : NULL;
 	return user && identity_make(user->name, user->admin, ret) ? 0 : -EACCES;
 }

@@ -2,8 +2,8 @@
  * server has one `struct auth`, on its loop thread.
  *
  * For one user: the key of SANDBOX_API_KEY, or of <root>/data/api_key, which is made at the first
- * start; the user is "single_user" and an admin. For many: the users file, tokens (token.h),
- * or both. */
+ * start; the user is "single_user" and an admin. Users in <root>/users come in addition, as soon
+ * as they are there. With SANDBOX_USERS_FILE or tokens (token.h), or both, there is no such key. */
 #pragma once
 #include <stdbool.h>
 
@@ -27,11 +27,11 @@ void auth_free(struct auth *a);
 int auth_check(
 	struct auth *a, const char *api_key, const char *authorization, struct identity *ret);
 
-/* Who comes without credentials by a socket that only the server's owner and root can use: the
- * one user there is, 0; or with several of them nobody, -ENOENT. */
+/* Who comes without credentials by a socket that only the server's owner and root can use: whose
+ * the key is, 0; or where there is no such key nobody, -ENOENT. */
 int auth_local(const struct auth *a, struct identity *ret);
 
-/* The one key there is, for whoever starts the server; NULL when there are users. */
+/* The key of whoever starts the server; NULL when a users file or tokens were asked for. */
 const char *auth_single_key(const struct auth *a);
 
 DEFINE_CLEANUP(struct auth, auth_free)

@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/str.h"
@@ -123,6 +125,49 @@ TEST(many_users_have_keys_or_tokens)
 	CHECK_EQ(auth_local(a, &id), -ENOENT);
 }
 
+/* Who is added while the server runs, without any setting. */
+TEST(users_of_the_state_directory_come_beside_the_key)
+{
+	SCRATCH(dir);
+	struct settings c = { .root = dir.path };
+	CLEANUP(auth_freep) struct auth *a = open_auth(&c);
+	AUTO_FREE char *path = users_default_path(dir.path);
+	char key[KEYFILE_KEY_SIZE + 1];
+	char fresh[KEYFILE_KEY_SIZE + 1];
+	struct identity id = { 0 };
+
+	CHECK_EQ(auth_check(a, "bj_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", NULL, &id),
+		-EACCES);
+	CHECK_EQ(users_add(path, "bob", false, key, NULL), 0);
+	CHECK_EQ(auth_check(a, key, NULL, &id), 0);
+	CHECK_STR(id.user_id, "bob");
+	CHECK(!id.admin);
+	CHECK_EQ(auth_check(a, auth_single_key(a), NULL, &id), 0);
+	CHECK(id.admin);
+	CHECK_EQ(users_rotate(path, "bob", fresh, NULL), 0);
+	CHECK_EQ(auth_check(a, key, NULL, &id), -EACCES);
+	CHECK_EQ(auth_check(a, fresh, NULL, &id), 0);
+	CHECK_EQ(users_remove(path, "bob", NULL), 0);
+	CHECK_EQ(auth_check(a, fresh, NULL, &id), -EACCES);
+	CHECK_EQ(unlink(path), 0);
+	CHECK_EQ(auth_check(a, fresh, NULL, &id), -EACCES);
+	CHECK_EQ(auth_check(a, auth_single_key(a), NULL, &id), 0);
+}
+
+/* A file that may not be used is no reason to begin without its users. */
+TEST(a_bad_users_file_of_the_state_directory_stops_the_start)
+{
+	SCRATCH(dir);
+	struct settings c = { .root = dir.path };
+	struct auth *a = NULL;
+	struct err err = { 0 };
+
+	scratch_write(dir.fd, "users", "nonsense\n");
+	CHECK_EQ(fchmodat(dir.fd, "users", 0600, 0), 0);
+	CHECK_EQ(auth_open(&c, &a, &err), -EINVAL);
+	CHECK(strstr(err.text, "line 1") != NULL);
+}
+
 TEST(tokens_alone_let_no_key_in)
 {
 	struct settings c = {
@@ -151,4 +196,6 @@ TEST(without_its_file_nothing_is_opened)
 
 TESTS(UNIT(one_user_has_one_key), UNIT(nothing_is_not_the_same_as_something_wrong),
 	UNIT(a_key_is_made_at_the_first_start), UNIT(many_users_have_keys_or_tokens),
+	UNIT(users_of_the_state_directory_come_beside_the_key),
+	UNIT(a_bad_users_file_of_the_state_directory_stops_the_start),
 	UNIT(tokens_alone_let_no_key_in), UNIT(without_its_file_nothing_is_opened))

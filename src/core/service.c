@@ -39,6 +39,7 @@
 #include "core/run.h"
 #include "core/run_dir.h"
 #include "core/session.h"
+#include "core/users.h"
 #include "store/record.h"
 
 #define NS_PER_SEC UINT64_C(1000000000)
@@ -426,7 +427,9 @@ static int open_audit(struct service *s, struct err *err)
 /* Where there are others, one user's long runs leave a place for theirs. */
 static size_t active_per_user(const struct settings *c)
 {
-	bool is_shared = c->auth_mode != AUTH_MODE_KEY && c->max_concurrent_runs > 1;
+	AUTO_FREE char *users = users_default_path(c->root ? c->root : "");
+	bool has_users = c->auth_mode != AUTH_MODE_KEY || access(users, F_OK) == 0;
+	bool is_shared = has_users && c->max_concurrent_runs > 1;
 
 	return c->active_max_per_user || !is_shared ? c->active_max_per_user
 						    : c->max_concurrent_runs - 1;

@@ -13,7 +13,7 @@
 struct err;
 
 enum auth_mode {
-	AUTH_MODE_KEY,   /* one user with one key */
+	AUTH_MODE_KEY,   /* whoever starts the server has a key; others are in <root>/users */
 	AUTH_MODE_USERS, /* a users file and/or JWT */
 };
 

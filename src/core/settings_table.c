@@ -66,9 +66,11 @@ const struct setting_row setting_rows[] = {
 			"runs then goes on in its keeper." },
 	{ GROUP_AUTH, "SANDBOX_API_KEY", SETTING_SECRET, AT(api_key), .check = setting_check_key,
 		.note = "made at the first start, in `<root>/data/api_key`",
-		.help = "The key of the only user, who is an admin." },
+		.help = "The key of whoever starts the server, who is an admin." },
 	{ GROUP_AUTH, "SANDBOX_USERS_FILE", SETTING_PATH, AT(users_file),
-		.help = "Several users with a key each; see `belljar user`." },
+		.note = "`<root>/users`, when it is there, beside the key above",
+		.help = "Several users with a key each; see `belljar user`. With it there is no other "
+			"key." },
 	{ GROUP_AUTH, "SANDBOX_JWT_ALG", SETTING_WORD, AT(jwt_alg), .words = jwt_algs,
 		.help = "Accept JSON Web Tokens, signed with this algorithm and no other. `sub` is the "
 			"user; `is_admin: true`, or `admin` or `sandbox_admin` as `role` or among "

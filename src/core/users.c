@@ -22,6 +22,7 @@
 
 struct users {
 	char *path;
+	bool may_be_absent;
 	struct stat seen; /* of the file that `list` is from */
 	struct user_list list;
 	struct {
@@ -210,7 +211,9 @@ static void refresh(struct users *u)
 	if (is_same_file(&now, &u->seen))
 		return;
 	int r = reload(u, &now, &err);
-	if (r < 0)
+	if (r == -ENOENT && u->may_be_absent)
+		log_info("the users file is gone, users=0");
+	else if (r < 0)
 		(void)log_error(r, "nobody gets in: %s", err.text);
 	else
 		log_info("users file read again, users=%zu", u->list.n);
@@ -230,6 +233,30 @@ int users_open(const char *path, struct users **ret, struct err *err)
 	if (r == 0)
 		*ret = TAKE(u);
 	return r;
+}
+
+int users_open_default(const char *root, struct users **ret, struct err *err)
+{
+	CLEANUP(users_freep) struct users *u = xnew(struct users);
+	struct stat now = { 0 };
+
+	u->path = users_default_path(root);
+	u->may_be_absent = true;
+	(void)stat(u->path, &now);
+	int r = reload(u, &now, err);
+	if (r < 0 && r != -ENOENT)
+		return r;
+	*ret = TAKE(u);
+	return 0;
+}
+
+char *users_default_path(const char *root)
+{
+	char *path = NULL;
+
+	if (asprintf(&path, "%s/users", root) < 0)
+		abort();
+	return path;
 }
 
 void users_free(struct users *u)

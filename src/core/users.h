@@ -41,7 +41,8 @@ int users_parse(const char *text, size_t size, struct user_list *ret, struct err
 void users_list_fini(struct user_list *list);
 
 /* Read a file: -ENOENT when there is none, -EPERM when others than its owner may use it, or
- * it is of somebody other than us or root; for root, the server's user may have it too. */
+ * it is of somebody other than us or root; for root, the server's user may have it too, and
+ * whoever has the server's data beside it. */
 int users_read(const char *path, struct user_list *ret, struct err *err);
 
 /* Give `user` a fresh salt and the hash of `key`, and write the line for it. */
@@ -55,13 +56,24 @@ bool users_is_name(const char *name);
 int users_open(const char *path, struct users **ret, struct err *err);
 void users_free(struct users *u);
 
+/* The same for the file that `belljar user` makes when no other one is named. It need not be
+ * there: until it is, nobody is a user. */
+int users_open_default(const char *root, struct users **ret, struct err *err);
+
+/* `<root>/users`. The caller must free() it. */
+char *users_default_path(const char *root);
+
 /* Whose key this is: borrowed until the next call; NULL when it is nobody's. */
 const struct user *users_find_key(struct users *u, const char *key);
 
-/* Add a user and give out the new key, or remove one. The file is replaced as a whole, and
- * what else is in it is kept. -EEXIST, -ENOENT, -EINVAL for a bad name. */
+/* Add a user and give out the new key, give one a new key in place of the old one, or remove one.
+ * The file is replaced as a whole, and what else is in it is kept. A file that root makes in a
+ * state directory belongs to whom the server's data in it belongs to. -EEXIST, -ENOENT, -EINVAL
+ * for a bad name. */
 int users_add(const char *path, const char *name, bool admin, char ret_key[KEYFILE_KEY_SIZE + 1],
 	struct err *err);
+int users_rotate(
+	const char *path, const char *name, char ret_key[KEYFILE_KEY_SIZE + 1], struct err *err);
 int users_remove(const char *path, const char *name, struct err *err);
 
 DEFINE_CLEANUP(struct users, users_free)

@@ -16,20 +16,40 @@
 #include "core/run_as.h"
 #include "core/users.h"
 
+/* Whose the server's data beside the file are, in a state directory that is root's: a server that
+ * root starts gives them to the user whom it becomes. */
+static bool find_data_owner(const char *path, struct stat *ret)
+{
+	AUTO_FREE char *copy = xstrdup(path);
+	const char *dir = dirname(copy);
+	struct stat st;
+	AUTO_FREE char *data = NULL;
+
+	if (stat(dir, &st) < 0 || st.st_uid != 0 || (st.st_mode & 022))
+		return false;
+	if (asprintf(&data, "%s/data", dir) < 0)
+		abort();
+	return lstat(data, ret) == 0 && S_ISDIR(ret->st_mode);
+}
+
 /* Who can write it can let himself in: that is us, root, and, where we are root, the user whom
  * a server becomes, since the server gives the file to that user. */
-static bool is_trusted(uid_t owner)
+static bool is_trusted(uid_t owner, const char *path)
 {
+	struct stat data;
+
 	if (owner == 0 || owner == geteuid())
 		return true;
-	return geteuid() == 0 && run_as_is_server(owner);
+	if (geteuid() != 0)
+		return false;
+	return run_as_is_server(owner) || (find_data_owner(path, &data) && data.st_uid == owner);
 }
 
 static int check_mode(const struct stat *st, const char *path, struct err *err)
 {
 	if (!S_ISREG(st->st_mode))
 		return err_set(err, -EPERM, "users file %.128s is not a file", path);
-	if (!is_trusted(st->st_uid))
+	if (!is_trusted(st->st_uid, path))
 		return err_set(err, -EPERM, "users file %.128s belongs to uid %u%s", path,
 			(unsigned)st->st_uid,
 			geteuid() == 0 ? ", whom the server does not become; see SANDBOX_RUN_AS"
@@ -137,6 +157,16 @@ static int sync_parent(const char *path)
 	return fd < 0 || fsync(fd) < 0 ? -errno : 0;
 }
 
+/* A server that runs already must be able to read it. */
+static int give_away(const struct change *c, int fd)
+{
+	struct stat owner = c->st;
+
+	if (!c->exists && !find_data_owner(c->path, &owner))
+		return 0;
+	return fchown(fd, owner.st_uid, owner.st_gid) < 0 ? -errno : 0;
+}
+
 /* Who reads meanwhile finds the old file or the new one, whole. It stays its owner's, who may
  * be the server's user while we are root. */
 static int change_write(const struct change *c, const char *text, size_t size, struct err *err)
@@ -148,8 +178,8 @@ static int change_write(const struct change *c, const char *text, size_t size, s
 	if (fd < 0)
 		return err_errno(err, "make %.128s", fresh);
 	int r = fd_write_full(fd, text, size);
-	if (r == 0 && c->exists && geteuid() == 0 && fchown(fd, c->st.st_uid, c->st.st_gid) < 0)
-		r = -errno;
+	if (r == 0 && geteuid() == 0)
+		r = give_away(c, fd);
 	if (r == 0 && (fsync(fd) < 0 || rename(fresh, c->path) < 0))
 		r = -errno;
 	if (r == 0)
@@ -175,7 +205,8 @@ int users_add(const char *path, const char *name, bool admin, char ret_key[KEYFI
 	if (r < 0)
 		return r;
 	if (has_user(&c, name))
-		return err_set(err, -EEXIST, "%s is there already; remove it for a new key", name);
+		return err_set(err, -EEXIST,
+			"%s is there already; 'belljar user rotate' gives it a new key", name);
 	if (c.list.n >= USERS_MAX)
 		return err_set(err, -ENOSPC, "there are %u users already", USERS_MAX);
 	memcpy(user.name, name, strlen(name) + 1);
@@ -199,25 +230,69 @@ static bool is_line_of(const char *line, const char *name)
 	return rest && strchr(" \t", *rest) && *rest;
 }
 
+/* The file without the line of `name`, or with `fresh` in its place. */
+static int change_line(struct change *c, const char *name, const char *fresh, struct err *err)
+{
+	size_t size = 0;
+	size_t fresh_size = fresh ? strlen(fresh) : 0;
+	AUTO_FREE char *text = xcalloc(1, c->size + fresh_size + 2);
+
+	for (const char *line = c->text; *line;) {
+		size_t n = strcspn(line, "\n");
+		n += line[n] == '\n';
+		bool is_it = is_line_of(line, name);
+		const char *from = is_it ? fresh : line;
+		size_t used = is_it ? fresh_size : n;
+		if (used > 0)
+			memcpy(text + size, from, used);
+		size += used;
+		if (is_it && used > 0)
+			text[size++] = '\n';
+		line += n;
+	}
+	return change_write(c, text, size, err);
+}
+
+static int find_user(const struct change *c, const char *name, struct user *ret, struct err *err)
+{
+	for (size_t i = 0; i < c->list.n; i++) {
+		if (streq(c->list.users[i].name, name)) {
+			*ret = c->list.users[i];
+			return 0;
+		}
+	}
+	return err_set(err, -ENOENT, "there is no user '%.64s' in %.128s", name, c->path);
+}
+
+int users_rotate(
+	const char *path, const char *name, char ret_key[KEYFILE_KEY_SIZE + 1], struct err *err)
+{
+	CHANGE(c, path);
+	struct user user;
+	char key[KEYFILE_KEY_SIZE + 1];
+	char line[USERS_LINE_SIZE];
+	int r = change_begin(&c, err);
+
+	if (r == 0)
+		r = find_user(&c, name, &user, err);
+	if (r < 0)
+		return r;
+	keyfile_make_key(key);
+	users_format(&user, key, line);
+	r = change_line(&c, name, line, err);
+	if (r == 0)
+		memcpy(ret_key, key, sizeof(key));
+	explicit_bzero(key, sizeof(key));
+	return r;
+}
+
 int users_remove(const char *path, const char *name, struct err *err)
 {
 	CHANGE(c, path);
-	size_t size = 0;
+	struct user user;
 	int r = change_begin(&c, err);
 
-	if (r < 0)
-		return r;
-	if (!has_user(&c, name))
-		return err_set(err, -ENOENT, "there is no user '%.64s' in %.128s", name, path);
-	AUTO_FREE char *text = xcalloc(1, c.size + 1);
-	for (const char *line = c.text; *line;) {
-		size_t n = strcspn(line, "\n");
-		n += line[n] == '\n';
-		if (!is_line_of(line, name)) {
-			memcpy(text + size, line, n);
-			size += n;
-		}
-		line += n;
-	}
-	return change_write(&c, text, size, err);
+	if (r == 0)
+		r = find_user(&c, name, &user, err);
+	return r < 0 ? r : change_line(&c, name, NULL, err);
 }

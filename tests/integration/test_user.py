@@ -105,6 +105,48 @@ def test_a_server_notices_who_is_added_and_who_is_removed(user, belljar, make_se
     assert (file.stat().st_uid, stat.S_IMODE(file.stat().st_mode)) == (owner, 0o600)
 
 
+def test_who_is_added_may_use_a_server_at_once(user, make_server):
+    """Without a setting, and whether the server was there before or not."""
+    server = make_server()
+
+    def ask(key):
+        return server.client(key).get("/runs").status_code
+
+    ann = user("add", "ann").stdout.strip()
+    assert (ask(ann), ask(server.key)) == (200, 200)
+    fresh = user("rotate", "ann").stdout.strip()
+    assert KEY.fullmatch(fresh + "\n") and (ask(ann), ask(fresh)) == (401, 200)
+    assert server.client(fresh).get("/admin/runs").status_code == 403
+    server.restart()
+    assert (ask(fresh), ask(server.key)) == (200, 200)
+    assert [line.split() for line in user("list").stdout.splitlines()] == [["ann", "user"]]
+    assert user("remove", "ann").returncode == 0
+    assert (ask(fresh), ask(server.key)) == (401, 200)
+
+
+def test_who_is_added_before_the_first_start_may_use_the_server(user, make_server):
+    boss = user("add", "boss", "--admin").stdout.strip()
+    server = make_server()
+    assert server.client(boss).get("/admin/runs").status_code == 200
+
+
+@pytest.mark.once
+def test_without_users_the_list_is_empty(user):
+    done = user("list")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.once
+def test_a_new_key_keeps_the_role_and_the_others(user):
+    for name, *options in (("ann", "--admin"), ("bob",)):
+        user("add", name, *options)
+    before = user("list").stdout
+    assert user("rotate", "ann").returncode == 0
+    assert user("list").stdout == before
+    done = user("rotate", "eve")
+    assert done.returncode == OURS and "no user 'eve'" in done.stderr
+
+
 @pytest.mark.root_only("only root can give files away")
 def test_root_refuses_a_file_of_somebody_who_is_not_the_server(user, belljar):
     path = belljar.file("users", mode=0o600)
