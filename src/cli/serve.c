@@ -408,6 +408,18 @@ static void on_idle_check(uv_timer_t *timer)
 	begin_end(s);
 }
 
+/* A limit that does not hold is no limit: whoever relies on it must know. */
+static void tell_unenforced(const struct service *s)
+{
+	uint64_t lacking = s->host ? FACET_ALL & ~s->runtime->facets(s->host) : 0;
+	char names[256];
+
+	facet_format(lacking, names, sizeof(names));
+	if (s->is_up && lacking)
+		log_warn("Not enforced on this host: %s. 'belljar doctor' says how to change that.",
+			names);
+}
+
 static void say_ready(const struct server *s)
 {
 	const struct settings *c = &s->settings;
@@ -418,6 +430,7 @@ static void say_ready(const struct server *s)
 	(void)fflush(stdout);
 	if (!settings_is_local(c) && !c->tls_cert)
 		log_warn("listening beyond this machine without TLS");
+	tell_unenforced(s->service);
 }
 
 /* For programs of the same user, such as `belljar mcp`; the rest works without. */

@@ -50,10 +50,11 @@ static uint64_t least(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* What was asked for, if it is no less than can be granted; or the most there is. */
-static uint64_t clamp(uint64_t asked, uint64_t smallest, uint64_t most)
+/* What was asked for, or else the default, if it is no less than can be granted and no more. */
+static uint64_t clamp(uint64_t asked, uint64_t standard, uint64_t smallest, uint64_t most)
 {
-	uint64_t granted = asked && asked < smallest ? smallest : asked;
+	uint64_t wanted = asked ? asked : standard;
+	uint64_t granted = wanted && wanted < smallest ? smallest : wanted;
 
 	return granted ? least(granted, most) : most;
 }
@@ -220,8 +221,10 @@ static int choose_limits(const struct settings *c, const struct policy_request *
 	spec_init(&standard);
 	ret->limits = standard.limits;
 	ret->trust_level = p->name;
-	ret->cpu_milli = clamp(q->cpu_milli, SPEC_CPU_MIN, least(p->cpu_milli, c->max_cpu_milli));
-	ret->memory_mb = clamp(q->memory_mb, 0, least(p->memory_mb, c->max_mem_mb));
+	ret->cpu_milli = clamp(q->cpu_milli, c->default_cpu_milli, SPEC_CPU_MIN,
+		least(p->cpu_milli, c->max_cpu_milli));
+	ret->memory_mb =
+		clamp(q->memory_mb, c->default_mem_mb, 0, least(p->memory_mb, c->max_mem_mb));
 	choose_timeout(c, q, p, ret);
 	ret->startup_timeout_sec =
 		least(q->startup_timeout_sec ? q->startup_timeout_sec : c->startup_timeout_sec,

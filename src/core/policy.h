@@ -17,8 +17,7 @@ struct settings;
 #define POLICY_ENV_BYTES_MAX (64u << 10) /* names and values together */
 #define POLICY_STARTUP_MAX   600u        /* seconds */
 
-/* What somebody asks for. Texts may be NULL and numbers 0: then the default holds, which for
- * resources is the most that is allowed. */
+/* What somebody asks for. Texts may be NULL and numbers 0: then the default holds. */
 struct policy_request {
 	const char *spec_version;
 	const char *trust_level; /* trusted, standard, untrusted; else standard */

@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "base/machine.h"
 #include "base/str.h"
 #include "core/settings.h"
 #include "lib/test.h"
@@ -62,16 +63,16 @@ static void check_refused(
 	CHECK_STR(text, details);
 }
 
-TEST(what_is_not_asked_for_is_the_most_there_is)
+TEST(what_is_not_asked_for_has_a_default)
 {
-	FIXTURE(f, NULL);
+	FIXTURE(f, "SANDBOX_DEFAULT_MEM_MB=512", "SANDBOX_DEFAULT_CPU=1.5", NULL);
 
 	CHECK_EQ(decide(&f, (struct policy_request){ 0 }), 0);
 	CHECK_STR(f.p.trust_level, "standard");
 	CHECK_STR(f.p.runtime, "native");
 	CHECK_STR(f.p.network_policy, "deny_all");
-	CHECK_EQ(f.p.cpu_milli, 4000);
-	CHECK_EQ(f.p.memory_mb, 8192);
+	CHECK_EQ(f.p.cpu_milli, 1500);
+	CHECK_EQ(f.p.memory_mb, 512);
 	CHECK_EQ(f.p.timeout_sec, 60);
 	CHECK_EQ(f.p.startup_timeout_sec, 20);
 	CHECK_EQ(f.p.workspace_mb, 256);
@@ -80,14 +81,39 @@ TEST(what_is_not_asked_for_is_the_most_there_is)
 	CHECK_EQ(f.p.limits.timeout_ms, 60000);
 	CHECK_EQ(f.p.limits.startup_ms, 20000);
 	CHECK_EQ(f.p.limits.grace_ms, 5000);
-	CHECK_EQ(f.p.limits.memory_bytes, UINT64_C(8192) << 20);
-	CHECK_EQ(f.p.limits.cpu_milli, 4000);
+	CHECK_EQ(f.p.limits.memory_bytes, UINT64_C(512) << 20);
+	CHECK_EQ(f.p.limits.cpu_milli, 1500);
 	CHECK_EQ(f.p.limits.pids, 256);
 	CHECK_EQ(f.p.limits.files, 1024);
 	CHECK_EQ(f.p.limits.processes, 512);
 	CHECK_EQ(f.p.limits.workspace_bytes, 256 << 20);
 	CHECK_EQ(f.p.limits.capture_bytes, 32 << 20);
 	CHECK(f.p.limits.tmp_bytes > 0);
+}
+
+TEST(a_default_is_a_part_of_the_machine)
+{
+	FIXTURE(f, NULL);
+	uint64_t machine_mb = machine_memory_bytes() >> 20;
+	uint64_t n = f.c.max_concurrent_runs;
+
+	CHECK_EQ(decide(&f, (struct policy_request){ 0 }), 0);
+	CHECK_EQ(f.p.cpu_milli, 1000);
+	CHECK_EQ(f.p.memory_mb, machine_mb / 4 < 1024 ? machine_mb / 4 : 1024);
+	CHECK(n >= 1 && n <= machine_cpu_milli() * 4 / 1000 + 1);
+	CHECK(n == 1 || n * f.p.memory_mb <= machine_mb);
+}
+
+TEST(a_default_is_never_more_than_the_most)
+{
+	FIXTURE(f, "SANDBOX_MAX_CPU=0.5", "SANDBOX_MAX_MEM_MB=100", "SANDBOX_DEFAULT_MEM_MB=200",
+		NULL);
+
+	CHECK_EQ(decide(&f, (struct policy_request){ 0 }), 0);
+	CHECK_EQ(f.p.cpu_milli, 500);
+	CHECK_EQ(f.p.memory_mb, 100);
+	CHECK_EQ(decide(&f, (struct policy_request){ .memory_mb = 80 }), 0);
+	CHECK_EQ(f.p.memory_mb, 80);
 }
 
 TEST(what_fits_is_echoed)
@@ -329,7 +355,8 @@ TEST(an_environment_has_a_size)
 	CHECK_EQ(policy_check_env(env, NULL), -E2BIG);
 }
 
-TESTS(UNIT(time_is_given_in_milliseconds_as_well), UNIT(what_is_not_asked_for_is_the_most_there_is),
+TESTS(UNIT(time_is_given_in_milliseconds_as_well), UNIT(what_is_not_asked_for_has_a_default),
+	UNIT(a_default_is_a_part_of_the_machine), UNIT(a_default_is_never_more_than_the_most),
 	UNIT(what_fits_is_echoed), UNIT(too_much_is_clamped_to_the_trust_level_and_the_server),
 	UNIT(what_can_not_be_honoured_is_refused_by_code),
 	UNIT(less_of_a_processor_than_can_be_granted_is_rounded_up),

@@ -70,6 +70,8 @@ struct settings {
 	uint64_t max_artifact_file_bytes; /* SANDBOX_MAX_ARTIFACT_FILE_BYTES 67108864 */
 	uint64_t max_cpu_milli;           /* SANDBOX_MAX_CPU 4.0, kept in thousandths */
 	uint64_t max_mem_mb;              /* 8192 */
+	uint64_t default_cpu_milli;       /* SANDBOX_DEFAULT_CPU 1.0, kept in thousandths */
+	uint64_t default_mem_mb;          /* SANDBOX_DEFAULT_MEM_MB; 0 becomes the machine's */
 	uint64_t pids_limit;              /* 256 */
 	uint64_t nofile;                  /* SANDBOX_ULIMIT_NOFILE 1024 */
 	uint64_t nproc;                   /* SANDBOX_ULIMIT_NPROC 512 */
@@ -87,7 +89,8 @@ struct settings {
 	char **approval_for;
 
 	/* queue and quotas */
-	uint64_t max_concurrent_runs;    /* SANDBOX_MAX_CONCURRENT_RUNS 8 */
+	uint64_t max_concurrent_runs;    /* SANDBOX_MAX_CONCURRENT_RUNS; 0 becomes the
+					    machine's */
 	uint64_t active_max_per_user;    /* SANDBOX_ACTIVE_MAX_PER_USER 0: all, or all but one */
 	uint64_t queue_max_length;       /* SANDBOX_QUEUE_MAX_LENGTH 100; 0: always full */
 	uint64_t queue_max_per_user;     /* SANDBOX_QUEUE_MAX_PER_USER 0: no limit */

@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/json.h"
+#include "base/machine.h"
 #include "base/path.h"
 #include "base/str.h"
 #include "core/policy.h"
@@ -28,6 +29,18 @@ extern const size_t settings_profile_size;
 #define KEY_SIZE_MIN    8u
 #define JWT_SECRET_MIN  32u /* RFC 7518: no shorter than the hash */
 #define SECRET_SIZE_MAX 4096u
+
+/* Of the machine, for a run and for all of them, when nobody says. */
+#define DEFAULT_MEM_MB   UINT64_C(1024)
+#define DEFAULT_MEM_PART 4u
+#define MEM_MB_MIN       UINT64_C(64)
+#define RUNS_PER_CPU     4u
+#define RUNS_MAX         UINT64_C(4096)
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
 
 static bool is_graphic(const char *text)
 {
@@ -225,6 +238,22 @@ static int settle_root(struct settings *c, struct err *err)
 	return 0;
 }
 
+/* What is not set follows from the machine: a run that asks for nothing gets a part of it. */
+static void settle_shares(struct settings *c)
+{
+	uint64_t memory_mb = machine_memory_bytes() >> 20;
+	uint64_t n = machine_cpu_milli() * RUNS_PER_CPU / 1000;
+
+	if (c->default_mem_mb == 0)
+		c->default_mem_mb = least(DEFAULT_MEM_MB, memory_mb / DEFAULT_MEM_PART);
+	if (c->default_mem_mb < MEM_MB_MIN)
+		c->default_mem_mb = MEM_MB_MIN;
+	if (c->max_concurrent_runs > 0)
+		return;
+	n = least(least(n, memory_mb / c->default_mem_mb), RUNS_MAX);
+	c->max_concurrent_runs = n > 0 ? n : 1;
+}
+
 static void settle_path(const struct settings *c, char **path, const char *name)
 {
 	if (!*path && asprintf(path, "%s/%s", c->root, name) < 0)
@@ -275,6 +304,7 @@ int setting_check_all(struct settings *c, struct err *err)
 		r = settle_profile(c, err);
 	if (r < 0)
 		return r;
+	settle_shares(c);
 	settle_path(c, &c->store_path, "data/meta/sandbox_store.db");
 	settle_path(c, &c->audit_file, "data/audit/audit.jsonl");
 	return 0;

@@ -143,12 +143,24 @@ const struct setting_row setting_rows[] = {
 		.policy = true, .help = "Processor cores of one run." },
 	{ GROUP_POLICY, "SANDBOX_MAX_MEM_MB", SETTING_MB, AT(max_mem_mb), "8192", 64, MB_MAX,
 		.policy = true, .help = "Memory of one run." },
+	{ GROUP_POLICY, "SANDBOX_DEFAULT_CPU", SETTING_MILLI, AT(default_cpu_milli), "1.0", 10,
+		1024 * 1000,
+		.help = "Processor cores of a run that does not ask for any; never more than "
+			"`SANDBOX_MAX_CPU`." },
+	{ GROUP_POLICY, "SANDBOX_DEFAULT_MEM_MB", SETTING_MB, AT(default_mem_mb), "0", 0, MB_MAX,
+		.help = "Memory of a run that does not ask for any; never more than "
+			"`SANDBOX_MAX_MEM_MB`. 0: 1024, or a quarter of the machine's memory where "
+			"that is less." },
 	{ GROUP_POLICY, "SANDBOX_PIDS_LIMIT", SETTING_NUMBER, AT(pids_limit), "256", 2, 65536,
-		.policy = true, .help = "Processes and threads of one run." },
+		.policy = true,
+		.help = "Processes and threads of one run. A trust level may have fewer: trusted "
+			"512, standard 256, untrusted 64." },
 	{ GROUP_POLICY, "SANDBOX_ULIMIT_NOFILE", SETTING_NUMBER, AT(nofile), "1024", 16, 1 << 20,
 		.policy = true, .help = "Descriptors that one process may open." },
 	{ GROUP_POLICY, "SANDBOX_ULIMIT_NPROC", SETTING_NUMBER, AT(nproc), "512", 2, 65536,
-		.policy = true, .help = "RLIMIT_NPROC of a run." },
+		.policy = true,
+		.help = "RLIMIT_NPROC of a run: where the kernel counts processes of its user. The "
+			"lower of this and `SANDBOX_PIDS_LIMIT` holds." },
 	{ GROUP_POLICY, "SANDBOX_DEFAULT_STARTUP_TIMEOUT_SEC", SETTING_NUMBER,
 		AT(startup_timeout_sec), "20", 1, 600, .policy = true,
 		.help = "Seconds until a command has started." },
@@ -178,8 +190,10 @@ const struct setting_row setting_rows[] = {
 		.check = policy_check_rule,
 		.help = "Runs that wait for an admin: `all`, a trust level, or "
 			"`cpu>2`, `memory_mb>4096`, `timeout_sec>300`." },
-	{ GROUP_QUEUE, "SANDBOX_MAX_CONCURRENT_RUNS", SETTING_NUMBER, AT(max_concurrent_runs), "8",
-		1, 4096, .help = "Runs at the same time." },
+	{ GROUP_QUEUE, "SANDBOX_MAX_CONCURRENT_RUNS", SETTING_NUMBER, AT(max_concurrent_runs), "0",
+		0, 4096,
+		.help = "Runs at the same time. 0: four for each processor, but no more than have "
+			"`SANDBOX_DEFAULT_MEM_MB` each." },
 	{ GROUP_QUEUE, "SANDBOX_ACTIVE_MAX_PER_USER", SETTING_NUMBER, AT(active_max_per_user), "0",
 		0, 4096,
 		.help = "Of these, how many of one user; 0: all of them, or all but "

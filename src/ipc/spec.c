@@ -47,7 +47,7 @@ static const struct limit_row {
 	{ LIMIT(grace_ms), 0, 600 * UINT64_C(1000), 5000 },
 	{ LIMIT(memory_bytes), 4 << 20, UINT64_C(1) << 46, UINT64_C(1) << 30 },
 	{ LIMIT(cpu_milli), SPEC_CPU_MIN, 1024 * 1000, 1000 },
-	{ LIMIT(pids), 2, 65536, 256 },
+	{ LIMIT(pids), 2, SPEC_PIDS_MAX, 256 },
 	{ LIMIT(workspace_bytes), 64 << 10, UINT64_C(1) << 46, 256 << 20 },
 	{ LIMIT(tmp_bytes), 64 << 10, UINT64_C(1) << 46, 64 << 20 },
 	{ LIMIT(files), 16, 1 << 20, 1024 },
@@ -78,6 +78,22 @@ static int find_facet(const char *word, size_t n)
 			return i;
 	}
 	return -ENOENT;
+}
+
+void facet_format(uint64_t mask, char *buf, size_t size)
+{
+	size_t used = 0;
+
+	buf[0] = '\0';
+	for (int i = 0; i < FACET_COUNT; i++) {
+		if (!(mask & FACET_BIT(i)))
+			continue;
+		int n = snprintf(buf + used, size - used, "%s%s", used ? ", " : "",
+			facet_name((enum facet)i));
+		if (n < 0 || (size_t)n >= size - used)
+			return;
+		used += (size_t)n;
+	}
 }
 
 int facet_parse_list(const char *text, uint64_t *ret_mask, struct err *err)

@@ -38,6 +38,7 @@ enum deed {
 #define SPEC_STRING_MAX  (128u << 10) /* what execve takes for one string */
 #define SPEC_GLOBS_MAX   64u
 #define SPEC_CWD_MAX     4095u
+#define SPEC_PIDS_MAX    65536u
 #define SPEC_CPU_MIN     10u /* thousandths of a processor: less can not be granted */
 
 /* What a run may use. Zero is not "no limit": every field is set. */
@@ -80,6 +81,9 @@ enum facet {
 
 #define FACET_BIT(f) (UINT64_C(1) << (f))
 #define FACET_ALL    (FACET_BIT(FACET_COUNT) - 1)
+
+/* "memory, cpu" of a mask; what does not fit is left out. */
+void facet_format(uint64_t mask, char *buf, size_t size);
 
 /* The word for a facet in options, JSON and messages: "memory". */
 const char *facet_name(enum facet f);

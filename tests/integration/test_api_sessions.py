@@ -61,7 +61,19 @@ def test_too_much_is_clamped(server):
     assert server.session(cpu_limit=99)["cpu_limit"] <= 4
     small = server.session(trust_level="untrusted", cpu_limit=4, memory_mb=4096, timeout_sec=300)
     assert small["cpu_limit"] <= 1 and small["memory_mb"] <= 1024 and small["timeout_sec"] <= 60
-    assert server.session()["memory_mb"] == 8192
+    assert server.session(memory_mb=99999)["memory_mb"] == 8192
+
+
+def test_who_asks_for_nothing_gets_a_part_of_the_machine(make_server):
+    server = make_server()
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
+    session = server.session()
+    assert session["cpu_limit"] == 1
+    assert session["memory_mb"] <= min(1024, machine // 4)
+    server.stop()
+    server = make_server(SANDBOX_DEFAULT_MEM_MB=300, SANDBOX_DEFAULT_CPU=0.5)
+    session = server.session()
+    assert (session["memory_mb"], session["cpu_limit"]) == (300, 0.5)
 
 
 def test_a_replay_is_the_same_session(server):
