@@ -20,6 +20,8 @@ static const struct head_fault no_room = { 507, "insufficient_storage",
 	"there is no room for the body" };
 static const struct head_fault head_too_large = { 431, "headers_too_large",
 	"the head of the request is too large" };
+static const struct head_fault is_tls = { 400, "bad_request",
+	"this port speaks HTTP without TLS: use http:// in place of https://" };
 static const struct head_fault too_slow = { 408, "request_timeout",
 	"the request did not come in time" };
 
@@ -185,6 +187,12 @@ static size_t skip_empty_lines(const char *data, size_t size)
 	return n;
 }
 
+/* The first byte of a TLS handshake: no line ever ends it, so it would be waited for in vain. */
+static bool begins_tls(const char *data)
+{
+	return *data == 0x16;
+}
+
 static size_t take_head(struct conn *c, const char *data, size_t size)
 {
 	struct head_fault fault;
@@ -192,6 +200,11 @@ static size_t take_head(struct conn *c, const char *data, size_t size)
 
 	if (n > 0)
 		return n;
+	if (begins_tls(data)) {
+		log_warn("%s speaks TLS (https://) to a port that is for http://",
+			wire_peer(c->wire));
+		return refuse(c, size, &is_tls);
+	}
 	n = head_find_end(data, size, &c->scanned);
 	if (n > HTTP_HEADERS_MAX || (n == 0 && size >= HTTP_HEADERS_MAX))
 		return refuse(c, size, &head_too_large);

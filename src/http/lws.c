@@ -240,6 +240,10 @@ static int on_gone(struct wire *w)
 	w->is_closing = true;
 	if (h->adopting == w)
 		h->adopting = NULL;
+	if (wire_is_tls(w) && !w->has_spoken && !h->is_closing)
+		log_info("%s went without a TLS handshake: it may have meant http://, or not "
+			 "trust the certificate",
+			w->peer);
 	h->ops->closed(w->conn);
 	wire_free(w);
 	return 0;

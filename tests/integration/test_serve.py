@@ -276,6 +276,32 @@ def test_tls(make_server, belljar, tmp_path):
     assert not [path for path in (server.root / "data").iterdir() if path.suffix == ".pem"]
 
 
+@pytest.mark.once
+def test_tls_to_a_port_without_it_is_answered_at_once(server):
+    begin = time.monotonic()
+    done = subprocess.run(["curl", "-sk", server.url.replace("http://", "https://")],
+                          timeout=30 * SLOWER, check=False)
+    assert done.returncode == 35  # no TLS
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20 * SLOWER) as client:
+        client.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(range(64)))
+        answer = b"".join(iter(lambda: client.recv(4096), b""))
+    assert answer.startswith(b"HTTP/1.1 400 ") and b"use http://" in answer
+    assert time.monotonic() - begin < 5 * SLOWER
+    assert "speaks TLS (https://) to a port that is for http://" in server.log()
+
+
+@pytest.mark.once
+def test_http_to_a_port_with_tls_is_closed_at_once(make_server, tmp_path):
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    make_certificate(cert, key)
+    server = make_server("--tls-cert", cert, "--tls-key", key)
+    begin = time.monotonic()
+    with pytest.raises(httpx.TransportError):
+        httpx.get(server.url.replace("https://", "http://"), timeout=20 * SLOWER)
+    assert time.monotonic() - begin < 5 * SLOWER
+    assert eventually(lambda: "it may have meant http://" in server.log())
+
+
 def test_sigterm_ends_it_and_the_keeper_follows(server):
     server.run("true")
     assert server.stop() == 0
