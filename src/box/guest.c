@@ -48,8 +48,9 @@ static uint64_t file_size(const struct limits *l)
 
 static uint64_t processes(const struct limits *l)
 {
-	/* Where there is no pids controller this is the limit; init counts as one. */
-	return l->processes < l->pids + 1 ? l->processes : l->pids + 1;
+	/* Where there is no pids controller this is the limit. Init counts as one, and is not
+	 * the guest's. */
+	return (l->processes < l->pids ? l->processes : l->pids) + 1;
 }
 
 struct bound {

@@ -317,6 +317,7 @@ static int prepare_host(struct keeper *k, const char *profile_path, struct err *
 	k->host_root = root;
 	spec_init(&standard);
 	k->favourite_limits = standard.limits;
+	ward_count_init(k, &k->favourite_limits);
 	if (k->makes_ready)
 		k->favourite = root;
 	return r;

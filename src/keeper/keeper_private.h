@@ -210,6 +210,8 @@ int rules_dispatch(struct keeper *k, struct peer *p, struct frame *f);
 
 /* ward.c */
 struct ward *ward_find(struct keeper *k, const char *id);
+/* Room in a limit of processes for the init of the box, where a cgroup counts it. */
+void ward_count_init(const struct keeper *k, struct limits *l);
 int ward_start(struct keeper *k, struct peer *p, struct spec *spec, enum reason *ret_reason,
 	struct err *err);
 void ward_signal(struct keeper *k, struct ward *r, int sig);

@@ -113,7 +113,8 @@ void verdict_decide(struct ward *r, const struct cgroup_stats *stats)
 	known(&u->cpu_us, stats->cpu_us);
 	known(&u->peak_bytes, stats->peak_bytes);
 	known(&u->pids, r->sampled_processes);
-	known(&u->pids, stats->pids_peak);
+	if (stats->pids_peak != USAGE_UNKNOWN && stats->pids_peak > 0)
+		u->pids = stats->pids_peak - 1; /* init is not the guest's */
 	if (r->started_mono_ns)
 		u->wall_us = (r->ended_mono_ns - r->started_mono_ns) / 1000;
 	if (r->has_status && WIFEXITED(r->status))

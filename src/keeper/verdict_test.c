@@ -190,17 +190,17 @@ TEST(the_cgroup_knows_better_than_init)
 	r.ended_mono_ns = 3500000;
 	r.result.usage.cpu_us = 10;
 	r.result.usage.peak_bytes = 20;
-	r.sampled_processes = 3;
+	r.sampled_processes = 5;
 	verdict_decide(&r, &stats);
 	CHECK_EQ(r.result.usage.cpu_us, 10);
 	CHECK_EQ(r.result.usage.peak_bytes, 20);
-	CHECK_EQ(r.result.usage.pids, 3);
+	CHECK_EQ(r.result.usage.pids, 5);
 	CHECK_EQ(r.result.usage.wall_us, 2500);
 	stats = (struct cgroup_stats){ .cpu_us = 11, .peak_bytes = 21, .pids_peak = 4 };
 	verdict_decide(&r, &stats);
 	CHECK_EQ(r.result.usage.cpu_us, 11);
 	CHECK_EQ(r.result.usage.peak_bytes, 21);
-	CHECK_EQ(r.result.usage.pids, 4);
+	CHECK_EQ(r.result.usage.pids, 3);
 }
 
 TEST(without_a_box_nothing_is_counted)

@@ -345,6 +345,14 @@ static int check_required(const struct keeper *k, const struct spec *spec, struc
 	return err_set(err, -ENOTSUP, "this host can not enforce what is required: %s", names);
 }
 
+/* What a cgroup counts has init among it, which is not the guest's. So the rlimit, which counts it
+ * too, is one more again: it must not refuse what the cgroup would, which says so. */
+void ward_count_init(const struct keeper *k, struct limits *l)
+{
+	if (cgroup_host_facets(k->cgroups) & FACET_BIT(FACET_PIDS) && l->pids < SPEC_PIDS_MAX)
+		l->pids++;
+}
+
 int ward_start(struct keeper *k, struct peer *p, struct spec *spec, enum reason *ret_reason,
 	struct err *err)
 {
@@ -375,6 +383,7 @@ int ward_start(struct keeper *k, struct peer *p, struct spec *spec, enum reason 
 	}
 	struct ward *r = new_run(k, p, spec);
 	r->workspace = workspace;
+	ward_count_init(k, &spec->limits);
 	result = start_box(k, r, root, spec, err);
 	if (result < 0) {
 		r->peer = NULL;

@@ -88,6 +88,31 @@ OUTPUT = ("stdout", "stdout_encoding", "stdout_truncated", "stderr", "stderr_enc
           "stderr_truncated", "artifacts")
 
 
+COUNT_PROCESSES = """\
+import os, time
+n = 1
+try:
+    while n < 2000:
+        if os.fork() == 0:
+            time.sleep(60)
+            os._exit(0)
+        n += 1
+except BlockingIOError:
+    pass
+print(n)
+"""
+
+
+@pytest.mark.parametrize("name, trust, limit", [
+    ("SANDBOX_PIDS_LIMIT", "standard", 20), ("SANDBOX_ULIMIT_NPROC", "standard", 20),
+    ("SANDBOX_PIDS_LIMIT", "trusted", 300)])
+def test_as_many_processes_can_be_made_as_the_setting_says(make_server, name, trust, limit):
+    server = make_server(**{name: limit})
+    run = server.run("python3", "-c", COUNT_PROCESSES, trust_level=trust)
+    assert run["stdout"] == f"{limit}\n", run
+    assert (run["resource_usage"]["pids"] or 0) <= limit
+
+
 @pytest.mark.once
 def test_output_is_there_later(server):
     started = server.start_run("sh", "-c", "echo out; echo err >&2; echo x >f; sleep 1; exit 3",
