@@ -3,17 +3,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
 
 #include <jansson.h>
 
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/newroot.h"
+#include "base/path.h"
 #include "base/str.h"
 #include "cli/command.h"
 #include "cli/option.h"
+#include "client/connection.h"
+#include "ipc/frame.h"
 #include "ipc/spec.h"
 #include "probe/probe.h"
+
+#define ANSWER_SEC 5 /* of a keeper */
 
 /* Layout of the table. */
 #define WIDTH         100
@@ -21,11 +29,14 @@
 #define COLUMN_DETAIL 38
 
 struct doctor {
+	const char *root;
 	bool json;
 	bool gaps;
 };
 
 static const struct option_row options[] = {
+	{ "--root", 0, OPTION_STRING, offsetof(struct doctor, root), "DIR",
+		"state directory (default: $BELLJAR_ROOT or the usual place)" },
 	{ "--json", 0, OPTION_FLAG, offsetof(struct doctor, json), NULL, "print JSON" },
 	{ "--gaps", 0, OPTION_FLAG, offsetof(struct doctor, gaps), NULL, "only what is not ok" },
 	{ 0 },
@@ -102,29 +113,12 @@ static void print_row(const struct probe *p, const struct finding *f, bool colou
 	print_advice("fix:", f->fix ? f->fix : p->fix);
 }
 
-/* "memory, cpu" of a mask of facets. */
-static void format_facets(uint64_t mask, char *buf, size_t size)
-{
-	size_t used = 0;
-
-	buf[0] = '\0';
-	for (int i = 0; i < FACET_COUNT; i++) {
-		if (!(mask & FACET_BIT(i)))
-			continue;
-		int n = snprintf(buf + used, size - used, "%s%s", used ? ", " : "",
-			facet_name((enum facet)i));
-		if (n < 0 || (size_t)n >= size - used)
-			return;
-		used += (size_t)n;
-	}
-}
-
 static void print_verdict(const struct checkup *c)
 {
 	char facets[256];
 	char text[512];
 
-	format_facets(c->not_enforced, facets, sizeof(facets));
+	facet_format(c->not_enforced, facets, sizeof(facets));
 	if (!c->can_run)
 		(void)snprintf(text, sizeof(text),
 			"Boxes can not be made here: see what is marked required above.");
@@ -202,6 +196,41 @@ static int print_json(const struct checkup *c, bool only_gaps)
 	return 0;
 }
 
+/* A keeper that answers says itself what it enforces, and runs are its work. */
+static bool ask_keeper(const char *root, uint64_t *ret_facets)
+{
+	const struct timeval patience = { .tv_sec = ANSWER_SEC };
+	AUTO_FREE uint8_t *buffer = xcalloc(1, FRAME_SIZE_MAX);
+	AUTO_FD fd = -1;
+
+	if (connection_open_running(root, &fd, NULL) < 0)
+		return false;
+	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	return connection_greet(fd, buffer, ret_facets, NULL) == 0;
+}
+
+/* What this user can not do by himself, a keeper of root's may do for him. */
+static void look_at_keeper(const char *given_root, struct checkup *c)
+{
+	AUTO_FREE char *root = NULL;
+	uint64_t facets = 0;
+
+	if (path_state_root(given_root, &root, NULL) < 0 || !ask_keeper(root, &facets))
+		return;
+	for (size_t i = 0; i < c->n; i++) {
+		const struct probe *p = &probes[i];
+		struct finding *f = &c->findings[i];
+
+		if (p->severity != PROBE_LIMIT || !p->facets || f->state == PROBE_OK ||
+			(p->facets & ~facets))
+			continue;
+		f->state = PROBE_OK;
+		(void)snprintf(
+			f->detail, sizeof(f->detail), "enforced by the keeper of %.60s", root);
+	}
+	c->not_enforced = FACET_ALL & ~facets;
+}
+
 static int run(const struct command *self, int argc, char **argv)
 {
 	struct doctor opts = { 0 };
@@ -218,6 +247,7 @@ static int run(const struct command *self, int argc, char **argv)
 	(void)newroot_if_chrooted(NULL);
 	AUTO_FREE struct checkup *c = xnew(struct checkup);
 	probe_all(c);
+	look_at_keeper(opts.root, c);
 	if (!opts.json)
 		print_table(c, opts.gaps);
 	else if (print_json(c, opts.gaps) < 0)
@@ -233,7 +263,8 @@ const struct command command_doctor = {
 	.name = "doctor",
 	.summary = "Tell what this host can enforce, and how to close the gaps.",
 	.description =
-		"Each thing is tried for real, as the current user, without changing the host.\n"
+		"Each thing is tried for real, as the current user, without changing the host. Where a\n"
+		"keeper serves the state directory, runs are its work: limits that it enforces count.\n"
 		"Exits with 0 when boxes can be made here and 1 when something required is\n"
 		"missing.",
 	.options = options,

@@ -34,8 +34,8 @@ static const struct limit {
 	{ "swap", "memory", "memory.memsw.limit_in_bytes", "-1", "memory.swap.max", "0" },
 };
 
-static const char fix_v1_user[] = "run the keeper as root (sudo belljar keeper), or boot with "
-				  "systemd.unified_cgroup_hierarchy=1";
+static const char fix_v1_user[] =
+	FIX_ROOT_KEEPER "\nor boot with systemd.unified_cgroup_hierarchy=1";
 static const char fix_delegate[] =
 	"systemd-run --user --scope -p Delegate=yes belljar ...\n"
 	"or, for good, put \"[Service]\" and \"Delegate=cpu memory pids\" on two lines into\n"
@@ -256,6 +256,14 @@ static void probe_limit(const struct host *host, const struct limit *l, struct f
 void control_probe_limit(const struct probe *self, const struct host *host, struct finding *ret)
 {
 	probe_limit(host, find_limit(self->with), ret);
+}
+
+/* Without a group RLIMIT_NPROC holds, but not for the host's root. */
+void control_probe_pids(const struct probe *self, const struct host *host, struct finding *ret)
+{
+	control_probe_limit(self, host, ret);
+	if (ret->state == PROBE_MISSING && (host->uid != 0 || host->has_uids))
+		ret->state = PROBE_PARTIAL;
 }
 
 void control_probe_swap(const struct probe *self, const struct host *host, struct finding *ret)

@@ -14,6 +14,11 @@
 /* Advice for a finding that failed for want of /proc. */
 #define FIX_PROC "mount -t proc proc /proc"
 
+/* For a plain user: root's keeper makes the boxes of that user, in a state directory of its own. */
+#define FIX_ROOT_KEEPER                                                                            \
+	"sudo belljar keeper --root /run/belljar-$(id -u) --uid $(id -u) &\n"                      \
+	"export BELLJAR_ROOT=/run/belljar-$(id -u)"
+
 struct host {
 	struct utsname uts;
 	uid_t uid;

@@ -103,7 +103,7 @@ const struct probe probes[] = {
 		fix_apparmor),
 	ROW("uid", "users", PROBE_LIMIT, FACET_BIT(FACET_UID), kernel_probe_uid, NULL,
 		"boxes of one user share one uid, and with it that user's process limits and keys",
-		"run the keeper as the host's own root: sudo belljar keeper"),
+		FIX_ROOT_KEEPER),
 	ROW("subids", "users", PROBE_OPTIONAL, NONE, kernel_probe_subids, NULL,
 		"images with files of several owners can not be kept as they are without root",
 		"sudo apt install uidmap\n"
@@ -120,7 +120,7 @@ const struct probe probes[] = {
 	ROW("cpu", "limits", PROBE_LIMIT, FACET_BIT(FACET_CPU), control_probe_limit, "cpu",
 		"a run can use all of the host's processors until its time is over",
 		"mount -t cgroup2 none /sys/fs/cgroup"),
-	ROW("pids", "limits", PROBE_LIMIT, FACET_BIT(FACET_PIDS), control_probe_limit, "pids",
+	ROW("pids", "limits", PROBE_LIMIT, FACET_BIT(FACET_PIDS), control_probe_pids, "pids",
 		"only RLIMIT_NPROC holds a fork bomb, and that counts all runs of a uid together",
 		"mount -t cgroup2 none /sys/fs/cgroup"),
 	ROW("workspace", "limits", PROBE_REQUIRED, FACET_BIT(FACET_WORKSPACE), kernel_probe_trial,

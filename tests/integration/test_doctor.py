@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from jar import SLOWER
+from jar import SLOWER, eventually
 
 PROGRAM = Path(os.environ.get("BELLJAR", "build/belljar")).absolute()
 STATES = {"ok", "partial", "missing", "unknown"}
@@ -406,3 +406,75 @@ def test_in_a_chroot_it_works_and_says_no(program, tmp_path):
     assert found["by_name"]["user"]["state"] == "missing"
     assert found["by_name"]["python3"]["state"] == "missing"
     assert found["by_name"]["cgroups"]["state"] == "unknown"
+
+
+# --- remedies ---
+#
+# Applied here is what changes nothing but a namespace or a process of the test's own. The others
+# change the machine for all (sysctl outside of a namespace, kernel options, AppArmor profiles,
+# group membership, swap) or install packages.
+
+
+def keeper_advice(row):
+    """The two lines of "run root's keeper", without what else would help."""
+    first, second = row["fix"].split("\n")[:2]
+    assert first.startswith("sudo belljar keeper ") and second.startswith("export BELLJAR_ROOT=")
+    return first, second
+
+
+@needs_root
+@pytest.mark.parametrize("name", ["uid", "memory", "cpu", "pids"])
+def test_a_keeper_of_roots_is_the_remedy_that_it_is_said_to_be(program, name):
+    before = checkup(program, AS_NOBODY)
+    row = before["by_name"][name]
+    if row["state"] == "ok" or "belljar keeper" not in row["fix"]:
+        assert name not in before["not_enforced"]
+        return
+    start, use = keeper_advice(row)
+    # The user's shell expands what sudo gets.
+    line = subprocess.run([*AS_NOBODY, "sh", "-c", f"echo {start.rstrip(' &')}"], text=True,
+                          capture_output=True, check=True, cwd="/").stdout.split()
+    root = line[line.index("--root") + 1]
+    keeper = subprocess.Popen([program, *line[2:]], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        assert eventually(lambda: os.path.exists(f"{root}/keeper.sock"), 10 * SLOWER)
+        with_root = [*AS_NOBODY, "sh", "-c", f'{use} && exec "$@"', "sh"]
+        after = checkup(program, with_root)
+        assert after["by_name"][name]["state"] == "ok"
+        assert name not in after["not_enforced"]
+        told = subprocess.run([*with_root, program, "run", "--", "true"], capture_output=True,
+                              text=True, cwd="/", timeout=60 * SLOWER)
+        assert (told.returncode, name in told.stderr) == (0, False), told.stderr
+    finally:
+        keeper.terminate()
+        keeper.wait(20 * SLOWER)
+        shutil.rmtree(root, ignore_errors=True)
+
+
+@pytest.mark.parametrize("prefix", USERS)
+def test_a_run_says_the_same_as_doctor(program, prefix, tmp_path_factory):
+    root = tempfile.mkdtemp(prefix="doctor-root-", dir="/tmp")
+    os.chmod(root, 0o777)
+    env = {**os.environ, "BELLJAR_ROOT": f"{root}/state"}
+    try:
+        says = checkup(program, prefix, env=env)["not_enforced"]
+        done = subprocess.run([*prefix, program, "run", "--", "true"], capture_output=True,
+                              text=True, cwd="/", env=env, timeout=60 * SLOWER)
+        assert done.returncode == 0, done.stderr
+        found = re.search(r"not enforced on this host: (.*) \(belljar doctor", done.stderr)
+        assert sorted(says) == sorted(found[1].split(", ") if found else [])
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+@needs_userns
+def test_the_remedy_for_no_user_namespaces_helps(program):
+    """In a namespace of its own, where the limit is nobody else's."""
+    forbid = "echo 0 > /proc/sys/user/max_user_namespaces"
+    fix = checkup(program, inside(forbid))["by_name"]["max_user_namespaces"]["fix"]
+    assert fix.startswith("sudo sysctl -w ")
+    name, value = fix.split()[-1].split("=")
+    apply = f"echo {value} > /proc/sys/{name.replace('.', '/')}"
+    found = checkup(program, inside(f"{forbid}; {apply}"))
+    assert found["by_name"]["max_user_namespaces"]["state"] == "ok"
