@@ -224,6 +224,7 @@ void kernel_on_done(struct kernel *k)
 	result.reply = k->reader.reply;
 	k->reader.reply = (struct kernel_reply){ 0 };
 	count_cpu(k, result.reply.cpu_us);
+	quota_release_cpu(k->run);
 	session_touch(k->session); /* what was under way for long makes its time begin anew */
 	if (k->state == STATE_BUSY) {
 		k->state = STATE_IDLE;
@@ -350,5 +351,5 @@ void kernel_check_quota(struct kernel *k)
 	}
 	k->state = STATE_CHECKING;
 	k->session->n_work++;
-	quota_check_cpu(k->service, k->session->row.user_id, on_quota, k->session);
+	quota_check_cpu(k->run, time_of(k, k->first), on_quota, k->session);
 }

@@ -9,7 +9,7 @@
 #include "base/str.h"
 #include "core/metrics.h"
 #include "core/problem.h"
-#include "core/run.h"
+#include "core/run_private.h"
 #include "core/service.h"
 #include "core/session.h"
 #include "store/record.h"
@@ -66,15 +66,25 @@ struct check {
 	void *ctx;
 };
 
+static bool is_other_of_user(const struct run *run, const struct run *other)
+{
+	return other != run && streq(other->row.user_id, run->row.user_id);
+}
+
+static void add_quota(struct problem *p, const char *quota, uint64_t used, uint64_t limit)
+{
+	problem_add(p, "quota", json_string(quota));
+	problem_add(p, "used", json_integer((json_int_t)used));
+	problem_add(p, "limit", json_integer((json_int_t)limit));
+}
+
 static int exceeded(struct problem *p, const char *quota, uint64_t used, uint64_t limit)
 {
 	uint64_t now_sec = clock_realtime_ns() / 1000000000;
 
 	(void)problem_set(p, "quota_exceeded", "%s: %llu of %llu are used up", quota,
 		(unsigned long long)used, (unsigned long long)limit);
-	problem_add(p, "quota", json_string(quota));
-	problem_add(p, "used", json_integer((json_int_t)used));
-	problem_add(p, "limit", json_integer((json_int_t)limit));
+	add_quota(p, quota, used, limit);
 	p->retry_after = 86400 - now_sec % 86400; /* days are those of UTC */
 	return -1;
 }
@@ -85,21 +95,96 @@ static bool keeps_files(const struct run *run)
 	return json_array_size(run->request.capture_patterns) > 0;
 }
 
-static int check_cpu(const struct settings *c, const struct daily_row *row, struct problem *p)
+/* What a run may add to what the store counts already: what it used, once that is known. */
+static uint64_t owed_us(const struct run *run)
 {
-	uint64_t cpu_sec = (uint64_t)row->cpu_us / 1000000;
+	if (!run->has_result || run->result.usage.cpu_us == USAGE_UNKNOWN)
+		return run->cpu_reserve.us;
+	uint64_t counted = (uint64_t)run->counted_cpu_us;
+	uint64_t used = run->result.usage.cpu_us;
+	return used > counted ? used - counted : 0;
+}
 
-	if (c->cpu_sec_per_day && cpu_sec >= c->cpu_sec_per_day)
-		return exceeded(p, "cpu_seconds_per_day", cpu_sec, c->cpu_sec_per_day);
+static uint64_t cpu_reserved_by_others(const struct run *run)
+{
+	uint64_t sum = 0;
+
+	for (const struct run *i = run->service->reserving; i; i = i->cpu_reserve.next)
+		sum += is_other_of_user(run, i) ? owed_us(i) : 0;
+	return sum;
+}
+
+static void reserve_cpu(struct run *run, uint64_t ms)
+{
+	struct run_cpu_reserve *r = &run->cpu_reserve;
+
+	r->us = ms * run->policy.cpu_milli;
+	if (r->held)
+		return;
+	r->held = true;
+	r->next = run->service->reserving;
+	run->service->reserving = run;
+}
+
+void quota_release_cpu(struct run *run)
+{
+	if (!run->cpu_reserve.held)
+		return;
+	struct run **at = &run->service->reserving;
+	while (*at != run)
+		at = &(*at)->cpu_reserve.next;
+	*at = run->cpu_reserve.next;
+	run->cpu_reserve = (struct run_cpu_reserve){ 0 };
+}
+
+/* Somebody who waits for a moment may have it again: what runs will use less than it could. */
+#define RESERVED_RETRY_SEC 5
+
+static int refuse_reserved(
+	struct problem *p, uint64_t used_us, uint64_t reserved_us, uint64_t limit)
+{
+	(void)problem_set(p, "quota_exceeded",
+		"cpu_seconds_per_day: of %llu, %llu are used up and %llu are reserved by runs that "
+		"are not over; try again when some are, or give runs a shorter time",
+		(unsigned long long)limit, (unsigned long long)(used_us / 1000000),
+		(unsigned long long)(reserved_us / 1000000));
+	add_quota(p, "cpu_seconds_per_day", used_us / 1000000, limit);
+	problem_add(p, "reserved", json_integer((json_int_t)(reserved_us / 1000000)));
+	p->retry_after = RESERVED_RETRY_SEC;
+	return -1;
+}
+
+/* The time of a day that is left must be more than none, however long the run may take: else who
+ * has a little left could not use it. */
+static int check_cpu(struct run *run, const struct daily_row *row, uint64_t ms, struct problem *p)
+{
+	uint64_t limit = run->service->settings->cpu_sec_per_day;
+	uint64_t used_us = row && row->cpu_us > 0 ? (uint64_t)row->cpu_us : 0;
+	uint64_t others_us = cpu_reserved_by_others(run);
+
+	if (!limit)
+		return 0;
+	if (used_us / 1000000 >= limit)
+		return exceeded(p, "cpu_seconds_per_day", used_us / 1000000, limit);
+	if ((used_us + others_us) / 1000000 >= limit)
+		return refuse_reserved(p, used_us, others_us, limit);
+	reserve_cpu(run, ms);
 	return 0;
 }
 
-static int check_day(const struct run *run, const struct daily_row *row, struct problem *p)
+/* An interpreter reserves for each execution, not for its life. */
+static uint64_t own_ms(const struct run *run)
+{
+	return run->kernel ? 0 : run->policy.limits.timeout_ms;
+}
+
+/* `row` is NULL when the user has used nothing on this day. */
+static int check_day(struct run *run, const struct daily_row *row, struct problem *p)
 {
 	const struct settings *c = run->service->settings;
-	uint64_t artifact_mb = (uint64_t)row->artifact_bytes >> 20;
+	uint64_t artifact_mb = row ? (uint64_t)row->artifact_bytes >> 20 : 0;
 
-	if (check_cpu(c, row, p) < 0)
+	if (check_cpu(run, row, own_ms(run), p) < 0)
 		return -1;
 	if (keeps_files(run) && c->artifact_mb_per_day && artifact_mb >= c->artifact_mb_per_day)
 		return exceeded(p, "artifact_mb_per_day", artifact_mb, c->artifact_mb_per_day);
@@ -151,9 +236,9 @@ static void on_day(void *ctx, int r, const void *data)
 	struct problem p = { 0 };
 
 	k->run->service->n_pending--;
-	if (r == 0)
-		(void)check_day(k->run, data, &p);
-	else if (r != -ENOENT)
+	if (r == 0 || r == -ENOENT)
+		(void)check_day(k->run, r == 0 ? data : NULL, &p);
+	else
 		(void)problem_set(&p, "store_unavailable", "quotas could not be looked up");
 	if (p.status)
 		finish(k, &p);
@@ -179,7 +264,8 @@ void quota_check(struct run *run, quota_cb *done, void *ctx)
 }
 
 struct cpu_check {
-	struct service *service;
+	struct run *run;
+	uint64_t ms;
 	quota_cb *done;
 	void *ctx;
 };
@@ -189,25 +275,28 @@ static void on_cpu_day(void *ctx, int r, const void *data)
 	AUTO_FREE struct cpu_check *k = ctx;
 	struct problem p = { 0 };
 
-	k->service->n_pending--;
-	if (r == 0)
-		(void)check_cpu(k->service->settings, data, &p);
-	else if (r != -ENOENT)
+	k->run->service->n_pending--;
+	if (r == 0 || r == -ENOENT)
+		(void)check_cpu(k->run, r == 0 ? data : NULL, k->ms, &p);
+	else
 		(void)problem_set(&p, "store_unavailable", "quotas could not be looked up");
 	k->done(k->ctx, &p);
 	problem_fini(&p);
+	k->run->n_work--;
+	run_check_over(k->run);
 }
 
-void quota_check_cpu(struct service *s, const char *user, quota_cb *done, void *ctx)
+void quota_check_cpu(struct run *run, uint64_t ms, quota_cb *done, void *ctx)
 {
 	struct cpu_check *k = xnew(struct cpu_check);
 	char day[DATE_DAY_SIZE + 1];
 
-	*k = (struct cpu_check){ .service = s, .done = done, .ctx = ctx };
+	*k = (struct cpu_check){ .run = run, .ms = ms, .done = done, .ctx = ctx };
 	date_format_day(clock_realtime_ns(), day);
-	struct daily_row key = { .user_id = (char *)user, .day = day };
-	s->n_pending++;
-	store_get(s->store, &daily_table, &key, on_cpu_day, k);
+	struct daily_row key = { .user_id = run->row.user_id, .day = day };
+	run->service->n_pending++;
+	run->n_work++;
+	store_get(run->service->store, &daily_table, &key, on_cpu_day, k);
 }
 
 struct quota_room {
@@ -221,11 +310,6 @@ struct quota_room {
 static uint64_t left_of(uint64_t mb, uint64_t used)
 {
 	return used < mb << 20 ? (mb << 20) - used : 0;
-}
-
-static bool is_other_of_user(const struct run *run, const struct run *other)
-{
-	return other != run && streq(other->row.user_id, run->row.user_id);
 }
 
 /* The bytes that other runs of the user have reserved, which the store does not count yet. The

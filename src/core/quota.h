@@ -13,8 +13,16 @@ struct store_batch;
 typedef void quota_cb(void *ctx, struct problem *problem);
 void quota_check(struct run *run, quota_cb *done, void *ctx);
 
-/* May this user still use processor time today? Never calls back at once. */
-void quota_check_cpu(struct service *s, const char *user, quota_cb *done, void *ctx);
+/* Processor time is reserved ahead, or whoever begins many runs at once would have them judged by
+ * a day on which none of them counts yet. quota_check() reserves the most that its run can use.
+ * The reservation stays until the run is freed, when the store counts what it used. So what is
+ * under way together uses at most one run more than the day's time. */
+
+/* May this interpreter use processor time for `ms` more? If so it is reserved, until
+ * quota_release_cpu(). Never calls back at once; `run` must stay until then. */
+void quota_check_cpu(struct run *run, uint64_t ms, quota_cb *done, void *ctx);
+/* Nothing is reserved any more. Also for a run that never had reserved anything. */
+void quota_release_cpu(struct run *run);
 
 /* Reserve room for a run's artifacts before they are kept: at most `wanted` bytes, less when the
  * user's quotas, beside what other runs of the user have reserved, leave less. A run that does not

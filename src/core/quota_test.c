@@ -174,6 +174,54 @@ TEST(processor_time_of_a_day_is_limited)
 	sample_remove(&m);
 }
 
+/* Each could take 30 s of a processor. */
+#define LONG                                                                                       \
+	"{\"base_image\":\"host\",\"command\":[\"true\"],\"timeout_sec\":30,"                      \
+	"\"resources\":{\"cpu\":1}}"
+
+TEST(who_runs_many_at_once_has_no_more_processor_time)
+{
+	SAMPLE(m);
+	m.settings.cpu_sec_per_day = 50;
+	sample_open(&m);
+	struct sample_answer a;
+
+	CHECK_EQ(ask(&m, "alice", LONG).status, 0);
+	CHECK_EQ(ask(&m, "alice", LONG).status, 0); /* as one after the other */
+	a = ask(&m, "alice", LONG);
+	CHECK_EQ(a.status, 429);
+	CHECK_STR(a.code, "quota_exceeded");
+	CHECK_EQ(json_integer_value(json_object_get(a.details, "used")), 0);
+	CHECK_EQ(json_integer_value(json_object_get(a.details, "reserved")), 60);
+	sample_answer_fini(&a);
+	CHECK_EQ(ask(&m, "bob", LONG).status, 0);
+	job_started(sample_job(0));
+	job_ends(sample_job(0), REASON_EXIT_CODE_0, 0); /* it took 1.5 s */
+	SAMPLE_UNTIL(&m, m.service->n_runs == 2);
+	CHECK_EQ(ask(&m, "alice", LONG).status, 0);
+	a = ask(&m, "alice", LONG);
+	CHECK_EQ(json_integer_value(json_object_get(a.details, "used")), 1);
+	sample_answer_fini(&a);
+	sample_remove(&m);
+}
+
+TEST(a_run_that_is_refused_reserves_no_processor_time)
+{
+	SAMPLE(m);
+	m.settings.cpu_sec_per_day = 20;
+	m.settings.max_artifact_user_mb = 1;
+	sample_open(&m);
+
+	use(&m, 0, 1 << 20);
+	for (int i = 0; i < 3; i++) {
+		struct sample_answer a = ask(&m, "alice", CAPTURING);
+
+		check_exceeded(&a, "artifact_bytes", 1 << 20);
+	}
+	CHECK_EQ(ask(&m, "alice", LONG).status, 0);
+	sample_remove(&m);
+}
+
 TEST(artifacts_of_a_day_and_in_all_are_limited)
 {
 	SAMPLE(m);
@@ -327,7 +375,9 @@ TEST(a_queue_of_no_length_takes_nothing)
 TESTS(UNIT(runs_are_counted_when_accepted_and_when_over),
 	UNIT(one_that_is_stored_at_the_second_try_is_counted_once),
 	UNIT(one_that_waits_for_the_keeper_is_counted_once),
-	UNIT(processor_time_of_a_day_is_limited), UNIT(artifacts_of_a_day_and_in_all_are_limited),
-	UNIT(what_is_left_for_artifacts), UNIT(what_others_reserved_is_not_given_twice),
-	UNIT(what_fits_does_not_wait), UNIT(a_day_leaves_less_for_artifacts),
-	UNIT(a_queue_of_no_length_takes_nothing))
+	UNIT(processor_time_of_a_day_is_limited),
+	UNIT(who_runs_many_at_once_has_no_more_processor_time),
+	UNIT(a_run_that_is_refused_reserves_no_processor_time),
+	UNIT(artifacts_of_a_day_and_in_all_are_limited), UNIT(what_is_left_for_artifacts),
+	UNIT(what_others_reserved_is_not_given_twice), UNIT(what_fits_does_not_wait),
+	UNIT(a_day_leaves_less_for_artifacts), UNIT(a_queue_of_no_length_takes_nothing))

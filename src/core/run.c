@@ -363,6 +363,7 @@ void run_free(struct run *run)
 		journal_remove(run->service->journal, run->place);
 	unlink_run(run);
 	quota_release_artifacts(run);
+	quota_release_cpu(run);
 	queue_remove(&run->service->queue, &run->waiting);
 	run_stop_linger(run);
 	run_input_fini(run);

@@ -78,10 +78,18 @@ struct run_reserve {
 	struct quota_room *room; /* of one that waits */
 };
 
+/* What a run may yet use of its user's processor time of the day, see quota.h. */
+struct run_cpu_reserve {
+	struct run *next; /* in the service's list; only if it is `held` */
+	bool held;
+	uint64_t us;
+};
+
 struct run {
 	struct run *next;
 	struct service *service;
 	struct run_reserve reserve;
+	struct run_cpu_reserve cpu_reserve;
 	struct run_row row;
 	enum phase phase;
 	struct session *session; /* NULL: one-shot */

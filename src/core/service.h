@@ -57,6 +57,7 @@ struct service {
 	struct journal *journal; /* NULL: whoever waits, waits for the store */
 	struct run *runs;        /* those that are not over and stored yet */
 	size_t n_runs;
+	struct run *reserving; /* those that have reserved processor time */
 	struct session *sessions;
 	size_t n_sessions;
 	struct session_past *past;       /* of sessions that expired lately; NULL: none did */

@@ -211,7 +211,8 @@ const struct setting_row setting_rows[] = {
 		.help = "Seconds a waiting run is assumed to take, for estimated_start_time." },
 	{ GROUP_QUEUE, "SANDBOX_MAX_CPU_SECONDS_PER_USER_PER_DAY", SETTING_NUMBER,
 		AT(cpu_sec_per_day), "0", 0, 1000 * DAY,
-		.help = "Processor seconds of one user on one day (UTC); 0: no limit." },
+		.help = "Processor seconds of one user on one day (UTC); 0: no limit. What waits or "
+			"runs has reserved as much as its time limit lets it use." },
 	{ GROUP_QUEUE, "SANDBOX_MAX_ARTIFACT_MB_PER_USER_PER_DAY", SETTING_MB,
 		AT(artifact_mb_per_day), "0", 0, MB_MAX,
 		.help = "Artifacts one user may make on one day (UTC); 0: no limit." },
