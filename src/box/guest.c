@@ -83,10 +83,27 @@ static bool set_rlimits(const struct bound *rows, size_t n)
 	return true;
 }
 
+/* As many descriptors as a user has this limit can be in flight on AF_UNIX sockets, and each of his
+ * processes counts them all against its own limit. The guests of a plain user are he himself: with
+ * a limit as high as the keeper's they could use up what the keeper needs to hand over the next
+ * run. One message takes up to 253 beyond the limit. */
+#define FILES_KEPT 512u
+
+static uint64_t files(const struct limits *l)
+{
+	struct rlimit now = { 0 };
+
+	if (getrlimit(RLIMIT_NOFILE, &now) < 0)
+		return l->files;
+	uint64_t most =
+		now.rlim_max > 2 * FILES_KEPT ? now.rlim_max - FILES_KEPT : now.rlim_max / 2;
+	return l->files < most ? l->files : most;
+}
+
 static bool set_own_rlimits(const struct limits *l)
 {
 	const struct bound rows[] = {
-		{ RLIMIT_NOFILE, l->files },
+		{ RLIMIT_NOFILE, files(l) },
 		{ RLIMIT_NPROC, processes(l) },
 		{ RLIMIT_CPU, cpu_seconds(l) },
 		{ RLIMIT_FSIZE, file_size(l) },

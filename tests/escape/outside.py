@@ -407,11 +407,11 @@ def listens(path):
 
 
 @contextlib.contextmanager
-def running_keeper(box, root=None):
+def running_keeper(box, root=None, **options):
     """A keeper that serves several runs. Yields its state directory."""
     root = root or box.home / "keeper"
     child = box.belljar.start("keeper", "--root", root, env=box.env(), stdin=subprocess.DEVNULL,
-                              stderr=subprocess.PIPE)
+                              stderr=subprocess.PIPE, **options)
     box.own_keepers.append(child)
     try:
         assert wait_until(lambda: listens(root / "keeper.sock")), child.poll()

@@ -418,6 +418,18 @@ def test_number_is_limited(box, way, whys, most):
     assert found["n"] > 0 or way == "locked_memory"
 
 
+def test_descriptors_in_flight_leave_some_to_the_keeper(box):
+    """The kernel counts them for each user, and guests of a plain user are he himself."""
+    few = (resource.RLIMIT_NOFILE, (1024, 1024))
+    with running_keeper(box, preexec_fn=lambda: resource.setrlimit(*few)) as root:
+        options = ["--root", root]
+        box.give("exhaust.py")
+        greedy = box.start("exhaust.py", "in_flight", "100", "hold", "3", options=options)
+        time.sleep(1)
+        assert box.run("echo", "ran", options=options).out == "ran\n"
+        assert box.finish(greedy).json()["why"] == "ETOOMANYREFS"
+
+
 @pytest.mark.alone
 def test_watches_come_to_an_end(box):
     found = exhaust(box, "watches", 1).json()

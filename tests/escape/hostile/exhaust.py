@@ -1,5 +1,6 @@
 """Uses up one thing until it is refused or we are dead. Prints how far it came and what
 refused it, as JSON."""
+import array
 import ctypes
 import errno
 import json
@@ -132,6 +133,13 @@ def descriptors():
     kept.append(os.open("/dev/null", os.O_RDONLY))
 
 
+def in_flight():
+    """Descriptors that wait on a socket to be received."""
+    ends = socket.socketpair()
+    kept.extend(ends)
+    ends[0].sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0] * 250))])
+
+
 def terminals():
     kept.append(os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY))
 
@@ -210,7 +218,7 @@ WAYS = {
     "data": file_in("/mnt/data"), "pipes": pipes, "sockets": pairs_of_sockets,
     "tcp": tcp, "udp": udp,
     "preallocate": preallocate, "inodes": inodes, "attributes": attributes,
-    "descriptors": descriptors, "terminals": terminals, "epolls": epolls, "inotify": inotify, "watches": watches,
+    "descriptors": descriptors, "in_flight": in_flight, "terminals": terminals, "epolls": epolls, "inotify": inotify, "watches": watches,
     "timers": timers, "queued_signals": queued_signals, "locked_memory": locked_memory,
     "processes": processes, "threads": threads,
 }
