@@ -30,9 +30,10 @@ struct audit_options {
 int audit_open(const struct audit_options *options, struct audit **ret, struct err *err);
 void audit_free(struct audit *a);
 
-/* "sandbox.run.completed": with what identifies the run, how it ended, and of what it used (the
- * object that run_usage() makes, or NULL) a part; what the row does not have is left out. `extra`
- * (an object or NULL; taken) is merged in. */
+/* "sandbox.run.completed": with where it was asked for ("source": API or MCP, or what the caller
+ * says in its `context`: IDE, Web, CLI), what identifies the run, how it ended, and of what it used
+ * (the object that run_usage() makes, or NULL) a part; what the row does not have is left out.
+ * `extra` (an object or NULL; taken) is merged in. */
 void audit_run(struct audit *a, const char *event, const struct run_row *row, const json_t *usage,
 	json_t *extra);
 void audit_session(

@@ -116,7 +116,7 @@ TEST(a_run_is_described_and_its_code_is_not)
 	CHECK_STR(text_of(line, "event"), "sandbox.run.completed");
 	CHECK_EQ(date_parse(text_of(line, "ts"), &ns), 0);
 	CHECK(clock_realtime_ns() - ns < DAY_NS);
-	CHECK_STR(text_of(line, "source"), "rest");
+	CHECK_STR(text_of(line, "source"), "API");
 	CHECK_STR(text_of(line, "user_id"), "alice");
 	CHECK_STR(text_of(line, "run_id"), "run-1");
 	CHECK(json_object_get(line, "session_id") == NULL);
@@ -146,7 +146,7 @@ TEST(what_is_not_known_yet_is_left_out)
 
 	audit_run(a, "sandbox.run.queued", &row, NULL, NULL);
 	AUTO_JSON *line = read_line(&s, 0);
-	CHECK_EQ(json_object_size(line), 3); /* event, ts, run_id */
+	CHECK_EQ(json_object_size(line), 4); /* event, ts, source, run_id */
 }
 
 TEST(a_session_and_other_events)

@@ -63,7 +63,8 @@ struct kernel_wish {
 	uint64_t timeout_ms; /* 0: what the session has; never more than the policy allows */
 	const json_t *env;   /* variables of the process, for this execution; may be NULL */
 	struct kernel_limits limits;
-	const char *trace_id; /* may be NULL */
+	const char *trace_id;  /* may be NULL */
+	const json_t *context; /* as in a request; may be NULL */
 };
 
 /* What became of it. Texts and bytes are valid during the call; who wants to keep an image or

@@ -81,6 +81,7 @@ static struct execution *new_execution(const struct kernel_wish *w, kernel_cb *d
 	e->timeout_ms = w->timeout_ms;
 	e->limits = w->limits;
 	(void)snprintf(e->trace_id, sizeof(e->trace_id), "%s", w->trace_id ? w->trace_id : "");
+	e->context = json_copy((json_t *)w->context);
 	e->done = done;
 	e->ctx = ctx;
 	return e;

@@ -36,6 +36,7 @@ static void free_execution(struct execution *e)
 	if (e->env)
 		explicit_bzero(e->env, e->env_size);
 	free(e->env);
+	json_decref(e->context);
 	free(e);
 }
 
@@ -101,8 +102,9 @@ static void note_in_audit(struct kernel *k, const struct kernel_result *r)
 
 	if (k->first->trace_id[0])
 		(void)json_object_set_new(o, "trace_id", json_string(k->first->trace_id));
+	(void)json_object_update(o, k->first->context);
 	if (k->run)
-		audit_run(k->service->audit, "sandbox.kernel.executed", &k->run->row, NULL, o);
+		run_audit(k->run, "sandbox.kernel.executed", o);
 	else
 		json_decref(o);
 }

@@ -25,6 +25,7 @@ struct execution {
 	uint64_t timeout_ms;
 	struct kernel_limits limits;
 	char trace_id[33];
+	json_t *context; /* for the audit log, or NULL */
 	kernel_cb *done;
 	void *ctx;
 };

@@ -12,7 +12,6 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "core/audit.h"
 #include "core/collector.h"
 #include "core/identity.h"
 #include "core/journal.h"
@@ -167,7 +166,7 @@ bool run_take_slot(struct run *run)
 		queue_push(&s->queue, &run->waiting, run->row.user_id, clock_monotonic_ns());
 	else
 		run_park(run);
-	audit_run(s->audit, "sandbox.run.queued", &run->row, NULL, NULL);
+	run_audit(run, "sandbox.run.queued", NULL);
 	return false;
 }
 
@@ -311,8 +310,8 @@ int run_approve(struct run *run, bool approved, const char *by)
 		return -ENOENT;
 	queue_remove(&run->service->queue, &run->waiting);
 	run_set_text(&run->row.approval, approved ? "approved" : "denied");
-	audit_run(run->service->audit, approved ? "sandbox.run.approved" : "sandbox.run.denied",
-		&run->row, NULL, json_pack("{s:s}", "by", by));
+	run_audit(run, approved ? "sandbox.run.approved" : "sandbox.run.denied",
+		json_pack("{s:s}", "by", by));
 	if (!approved) {
 		run_end_without(run, REASON_POLICY_DENIED, NULL, "an admin denied this run");
 		return 0;

@@ -82,6 +82,9 @@ extern const struct job_events run_job_events;
 
 /* run_report.c: the log and the audit hear how it ended. */
 void run_report_end(const struct run *run);
+/* A line of the audit log about it, with the context of its request; takes `extra`, an object or
+ * NULL. */
+void run_audit(const struct run *run, const char *event, json_t *extra);
 
 /* run_end.c */
 void run_tell_waiters(struct run *run);

@@ -24,9 +24,13 @@ static const char *known_message(const struct run_row *row)
 static json_t *audit_extra(const struct run *run)
 {
 	const struct run_row *row = &run->row;
+	const char *message = known_message(row);
 
 	if (run->phase == PHASE_KILLED)
-		return json_pack("{s:s*}", "message", known_message(row));
+		return json_pack("{s:s}", "message",
+			message            ? message
+			: row->reason_code ? row->reason_code
+					   : "killed");
 	if (run->phase == PHASE_FAILED)
 		return json_pack("{s:s}", "error_class",
 			phase_describe(run->phase, row->reason_code, false)->category);
@@ -67,11 +71,19 @@ static void log_end(const struct run *run)
 		log_members(LOG_LEVEL_INFO, "run ended", text);
 }
 
+void run_audit(const struct run *run, const char *event, json_t *extra)
+{
+	json_t *whole = extra ? extra : json_object();
+
+	(void)json_object_update(whole, (json_t *)run->request.context);
+	audit_run(run->service->audit, event, &run->row, run->usage, whole);
+}
+
 void run_report_end(const struct run *run)
 {
 	char event[64];
 
 	(void)snprintf(event, sizeof(event), "sandbox.run.%s", run->row.phase);
-	audit_run(run->service->audit, event, &run->row, run->usage, audit_extra(run));
+	run_audit(run, event, audit_extra(run));
 	log_end(run);
 }

@@ -13,7 +13,6 @@
 #include "base/shared.h"
 #include "base/str.h"
 #include "base/uuid.h"
-#include "core/audit.h"
 #include "core/collector.h"
 #include "core/feeder.h"
 #include "core/image_name.h"
@@ -334,7 +333,7 @@ static void on_running(void *ctx, uint64_t started_ns)
 	}
 	run_input_begin(run);
 	run_attach_output(run);
-	audit_run(s->audit, "sandbox.run.running", &run->row, NULL, NULL);
+	run_audit(run, "sandbox.run.running", NULL);
 }
 
 static void wait_again(struct run *run)
@@ -419,7 +418,7 @@ static int start_job(struct run *run, struct spec *spec)
 	run->is_late = false;
 	metrics_observe(s->metrics, METRIC_QUEUE_WAIT, METRICS_LABELS(run->row.runtime),
 		(double)(run->asked_ns - run->accepted_ns) / NS_PER_SEC);
-	audit_run(s->audit, "sandbox.run.starting", &run->row, NULL, NULL);
+	run_audit(run, "sandbox.run.starting", NULL);
 	return 0;
 }
 

@@ -28,7 +28,8 @@ struct creation {
 	char *key;
 	char fingerprint[65];
 	json_t *git;
-	int files_fd; /* or -1 */
+	json_t *context; /* for the audit log, or NULL */
+	int files_fd;    /* or -1 */
 	session_cb *done;
 	session_cb *replayed;
 	void *ctx;
@@ -38,6 +39,7 @@ static void free_creation(struct creation *c)
 {
 	free(c->key);
 	json_decref(c->git);
+	json_decref(c->context);
 	close_fdp(&c->files_fd);
 	free(c);
 }
@@ -182,7 +184,7 @@ static void on_stored(void *ctx, int r)
 		session_past_forget(s, session->row.name, session->row.user_id);
 		metrics_add(s->metrics, METRIC_SESSIONS_CREATED,
 			METRICS_LABELS(session->row.runtime), 1);
-		audit_session(s->audit, "sandbox.session.created", &session->row, NULL);
+		audit_session(s->audit, "sandbox.session.created", &session->row, TAKE(c->context));
 		c->done(c->ctx, session, &problem);
 		free_creation(c);
 	}
@@ -312,6 +314,7 @@ void session_create(struct service *s, const struct session_wish *wish, session_
 			request_fingerprint(
 				wish->request, REQUEST_SESSION, s->settings, c->fingerprint);
 		c->git = wish->request->git ? json_incref((json_t *)wish->request->git) : NULL;
+		c->context = json_copy((json_t *)wish->request->context);
 	}
 	struct claim_request claim = {
 		.endpoint = "sessions",

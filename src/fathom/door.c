@@ -320,6 +320,8 @@ static void on_message(void *ctx, const char *data, size_t size, bool is_text)
 	int r = is_text ? fathom_message_parse(data, size, &m, &err)
 			: err_set(&err, -EBADMSG, "a message must be text, not binary");
 
+	if (r == 0 && !settings_of(d)->unknown_warns && json_array_size(m.warnings) > 0)
+		r = err_set(&err, -EBADMSG, "%s", json_string_value(json_array_get(m.warnings, 0)));
 	if (is_too_fast(d, &m, r == 0))
 		;
 	else if (r < 0)

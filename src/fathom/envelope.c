@@ -53,8 +53,8 @@ static void set_number(json_t *o, const char *key, uint64_t n)
 		(void)json_object_set_new(o, key, json_integer((json_int_t)n));
 }
 
-struct shared *envelope_ack(
-	const char *id, const char *run_id, const struct envelope_limits *limits)
+struct shared *envelope_ack(const char *id, const char *run_id,
+	const struct envelope_limits *limits, const json_t *warnings)
 {
 	json_t *o = begin("ack", id);
 	json_t *l = json_object();
@@ -65,6 +65,8 @@ struct shared *envelope_ack(
 	set_number(l, "max_output_bytes", limits->max_output_bytes);
 	(void)json_object_set_new(o, "run_id", json_string(run_id));
 	(void)json_object_set_new(o, "limits", l);
+	if (warnings)
+		(void)json_object_set(o, "warnings", (json_t *)warnings);
 	return finish(o);
 }
 

@@ -2,6 +2,7 @@
  * type, the execution it is about, and the moment it was made, in milliseconds. The caller has
  * a reference to what is returned. */
 #pragma once
+#include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,8 +22,9 @@ struct envelope_limits {
 	uint64_t max_output_bytes;
 };
 
-struct shared *envelope_ack(
-	const char *id, const char *run_id, const struct envelope_limits *limits);
+/* `warnings` is an array of texts, or NULL. */
+struct shared *envelope_ack(const char *id, const char *run_id,
+	const struct envelope_limits *limits, const json_t *warnings);
 
 struct shared *envelope_status(const char *id, const char *status);
 

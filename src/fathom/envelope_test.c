@@ -49,7 +49,7 @@ TEST(every_message_has_its_fields)
 {
 	struct envelope_limits limits = { 1, 2, 3, 4 };
 
-	check(envelope_ack("e", "r", &limits), "ack", "e",
+	check(envelope_ack("e", "r", &limits, NULL), "ack", "e",
 		"{\"run_id\":\"r\",\"limits\":{\"timeout_ms\":1,\"memory_mb\":2,\"cpu_shares\":3,"
 		"\"max_output_bytes\":4}}");
 	check(envelope_status("e", "running"), "status", "e", "{\"status\":\"running\"}");

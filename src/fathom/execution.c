@@ -46,6 +46,7 @@ void execution_free(struct execution *e)
 	if (e->run)
 		run_unwait(e->run, &e->waiter);
 	execution_unfollow(e);
+	json_decref(e->warnings);
 	free(e);
 }
 
@@ -208,6 +209,8 @@ void execution_start(struct execution *e, const struct fathom_message *m, const 
 		refuse(e, FAULT_LANGUAGE_NOT_SUPPORTED, err.text);
 		return;
 	}
+	if (json_array_size(m->warnings) > 0)
+		e->warnings = json_incref(m->warnings);
 	AUTO_JSON *body = wish_make(m, l, image);
 	create(e, body);
 }
@@ -236,7 +239,7 @@ static struct shared *say_refused(struct execution *e)
 static struct shared *say_accepted(struct execution *e)
 {
 	e->step = STEP_FOLLOWED;
-	return envelope_ack(e->id, e->run_id, &e->limits);
+	return envelope_ack(e->id, e->run_id, &e->limits, e->warnings);
 }
 
 static struct shared *say_running(struct execution *e)

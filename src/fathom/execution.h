@@ -66,6 +66,7 @@ struct execution {
 	bool is_canceled;    /* as soon as there is a run */
 	bool is_running;     /* was told */
 	struct envelope_limits limits;
+	json_t *warnings; /* an array, or NULL */
 	bool has_started;
 	struct fault_end end;
 	struct envelope_result result;

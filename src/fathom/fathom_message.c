@@ -9,6 +9,8 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "core/policy.h"
+#include "core/problem.h"
+#include "core/unknown.h"
 
 /* More than any policy allows: what is above these is lowered to them here, and to the server's
  * own later. Only a time that is too long is refused. */
@@ -18,6 +20,7 @@
 #define SHARES_MIN     2u
 #define SHARES_MAX     (1u << 20)
 #define OUTPUT_MAX     (UINT64_C(1) << 40)
+#define NAMES_MAX      24u
 
 #define SHARES_STANDARD 512
 #define OUTPUT_STANDARD (1 << 20)
@@ -221,6 +224,27 @@ static int find_type(const json_t *body, enum fathom_type *ret, struct err *err)
 	return err_set(err, -EBADMSG, "type must be execute, cancel or ping");
 }
 
+static const char *const own_names[] = { "v", "type" };
+
+/* Names that the message does not have; whoever got it decides what that means. */
+static void note_unknown(struct fathom_message *m)
+{
+	const char *names[NAMES_MAX + 1] = { NULL };
+	struct unknown_check c = { .names = names, .warns = true, .warnings = json_array() };
+	struct problem none = { 0 };
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(own_names); i++)
+		names[n++] = own_names[i];
+	for (const struct field *f = fields_of[m->type]; f->name && n < NAMES_MAX; f++)
+		names[n++] = f->name;
+	(void)unknown_members(&c, m->body, "", "", &none);
+	if (m->type == FATHOM_EXECUTE)
+		(void)unknown_members(
+			&c, json_object_get(m->body, "limits"), "limits", "limits", &none);
+	m->warnings = c.warnings;
+}
+
 /* One that is refused for what stands somewhere in it may still say which execution it is about. */
 static int read_body(const char *data, size_t size, json_t **ret, struct err *err)
 {
@@ -251,6 +275,8 @@ int fathom_message_parse(const char *data, size_t size, struct fathom_message *r
 		return r;
 	for (const struct field *f = fields_of[ret->type]; r == 0 && f->name; f++)
 		r = take_field(f, ret, err);
+	if (r == 0)
+		note_unknown(ret);
 	return r;
 }
 
@@ -272,5 +298,6 @@ void fathom_message_fini(struct fathom_message *m)
 	}
 	wipe(json_object_get(m->body, "code"));
 	json_decref(m->body);
+	json_decref(m->warnings);
 	*m = (struct fathom_message){ 0 };
 }

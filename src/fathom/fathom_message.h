@@ -26,6 +26,7 @@ enum fathom_type {
 /* Texts belong to `body`; they have no NUL characters inside. */
 struct fathom_message {
 	json_t *body;
+	json_t *warnings; /* an array: a sentence about each name that is not known */
 	enum fathom_type type;
 	const char *id; /* NULL: none, or none that may be one */
 

@@ -40,6 +40,25 @@ struct service *call_service(const struct call *c)
 	return c->peer->host->service;
 }
 
+/* What the audit log is to have. Other members of _meta are none of ours. */
+static json_t *context_of(const json_t *meta)
+{
+	static const char *const names[] = { "model", "prompt_id", "thread_id" };
+	json_t *context = NULL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		json_t *value = json_object_get(meta, names[i]);
+		size_t size = json_string_length(value);
+
+		if (size == 0 || size > CALL_CONTEXT_MAX)
+			continue;
+		if (!context)
+			context = json_object();
+		(void)json_object_set(context, names[i], value);
+	}
+	return context;
+}
+
 struct call *call_begin(
 	struct mcp_peer *p, const struct method *method, const struct rpc_message *m, void *origin)
 {
@@ -52,6 +71,7 @@ struct call *call_begin(
 	c->method = method;
 	c->id = json_incref((json_t *)m->id);
 	c->origin = origin;
+	c->context = context_of(meta);
 	c->progress = -1; /* 0 may be told */
 	if (json_is_integer(token) ||
 		(json_is_string(token) && json_string_length(token) <= RPC_ID_MAX))
@@ -88,6 +108,8 @@ static void end(struct call *c, json_t *answer)
 		(void)p->ops->send(p->ctx, answer, c->origin, true);
 	json_decref(c->id);
 	json_decref(c->progress_token);
+	json_decref(c->context);
+	json_decref(c->warnings);
 	json_decref(c->session_id);
 	free(c);
 	p->n_calls--;
@@ -219,6 +241,22 @@ static bool has_image(const json_t *content)
 	return false;
 }
 
+/* For programs, and where there is a text already, for the model. */
+static void add_warnings(const struct call *c, json_t *content, json_t *structured)
+{
+	size_t i;
+	const json_t *text;
+
+	if (structured)
+		(void)json_object_set(structured, "warnings", c->warnings);
+	if (json_array_size(content) == 0 && structured)
+		return;
+	json_array_foreach(c->warnings, i, text)
+	{
+		(void)json_array_append_new(content, call_text(json_string_value(text)));
+	}
+}
+
 void call_finish_tool(struct call *c, json_t *content, json_t *structured, bool is_error)
 {
 	json_t *result = json_object();
@@ -226,6 +264,8 @@ void call_finish_tool(struct call *c, json_t *content, json_t *structured, bool 
 	bool has_text = json_array_size(list) > 0;
 
 	log_tool(c, structured, is_error);
+	if (c->warnings)
+		add_warnings(c, list, structured);
 	if (!has_text && structured) {
 		AUTO_FREE char *text =
 			json_dumps(structured, JSON_COMPACT | JSON_REAL_PRECISION(12));

@@ -46,6 +46,8 @@ struct call {
 	json_t *progress_token; /* NULL: it wants no progress */
 	double progress;        /* what was told last */
 	char trace_id[33];
+	json_t *context;  /* of the request it makes: from _meta; NULL: none */
+	json_t *warnings; /* sentences for its answer; NULL: none */
 	bool is_canceled;
 	const struct mcp_tool *tool;    /* while it runs one */
 	json_t *session_id;             /* that it named; NULL: none */
@@ -56,6 +58,9 @@ struct call {
 	void (*abandon)(struct call *c); /* we end: answer now, the work may go on */
 	void *work;
 };
+
+/* Bytes of a text of the context; a longer one is left out. */
+#define CALL_CONTEXT_MAX 256u
 
 struct service *call_service(const struct call *c);
 

@@ -6,10 +6,13 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "core/problem.h"
+#include "core/service.h"
 #include "mcp/call.h"
 #include "mcp/catalog.h"
 #include "mcp/listen.h"
 #include "mcp/mcp_peer.h"
+#include "mcp/names.h"
 #include "mcp/revision.h"
 #include "mcp/shape.h"
 
@@ -190,6 +193,30 @@ static const json_t *schema_of(struct mcp_host *host, const struct mcp_tool *t)
 	return json_object_get(host->schemas, t->name);
 }
 
+/* Names that the tool does not have are refused, or left out with a warning. 0, or -1 when that was
+ * answered. */
+static int check_names(struct call *c, const json_t *schema, json_t **arguments)
+{
+	const struct service *s = call_service(c);
+	bool warns = s && s->settings->unknown_warns;
+	json_t *warnings = json_array();
+	struct problem problem = { 0 };
+	int r = names_check(schema, *arguments, warns, warnings, &problem);
+
+	if (json_array_size(warnings) > 0) {
+		json_t *known = names_known(schema, *arguments);
+
+		json_decref(*arguments);
+		*arguments = known;
+		c->warnings = json_incref(warnings);
+	}
+	json_decref(warnings);
+	if (r < 0)
+		call_fail_tool(c, "%s: %s", c->tool->name, problem.message);
+	problem_fini(&problem);
+	return r;
+}
+
 /* What is wrong with its arguments is for the model to read, which can do better then. */
 static void handle_tool(struct call *c, const json_t *params)
 {
@@ -209,6 +236,8 @@ static void handle_tool(struct call *c, const json_t *params)
 	json_t *session_id = json_object_get(arguments, "session_id");
 	if (json_is_string(session_id) && json_string_length(session_id) <= LOGGED_MAX)
 		c->session_id = json_incref(session_id);
+	if (check_names(c, schema, &arguments) < 0)
+		return;
 	if (shape_check(schema, arguments, &err) < 0)
 		call_fail_tool(c, "%s: %s", c->tool->name, err.text);
 	else

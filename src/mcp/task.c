@@ -160,6 +160,8 @@ void task_start(struct task *t)
 	struct problem problem = { 0 };
 	struct request request;
 
+	if (t->call->context)
+		(void)json_object_set(t->body, "context", t->call->context);
 	if (request_parse(t->body, REQUEST_RUN, &request, &problem) < 0) {
 		refuse(t, &problem);
 		problem_fini(&problem);

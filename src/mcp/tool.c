@@ -84,6 +84,8 @@ static void obtain(struct call *c, const char *name, tool_session_cb *found)
 	struct problem problem = { 0 };
 	struct request request;
 
+	if (c->context)
+		(void)json_object_set(body, "context", c->context);
 	if (request_parse(body, REQUEST_SESSION, &request, &problem) < 0) {
 		found(c, NULL);
 		call_refuse_tool(c, &problem);

@@ -347,6 +347,7 @@ static void on_session(struct call *c, struct session *session)
 		.env = j->env,
 		.limits = j->limits,
 		.trace_id = c->trace_id,
+		.context = c->context,
 	};
 
 	if (!session) {

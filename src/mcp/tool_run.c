@@ -377,7 +377,8 @@ static void finish_sandbox(struct task *t, struct run *run)
 static void sandbox_run(struct call *c, const json_t *arguments)
 {
 	static const char *const same[] = { "base_image", "command", "files", "timeout_sec",
-		"runtime" };
+		"runtime", "network_policy", "trust_level", "persona_id", "workspace_id",
+		"workspace_group_id", "scope_snapshot_id", "spec_version" };
 	const struct session *session = NULL;
 
 	if (is_refused(c, arguments))
@@ -388,6 +389,7 @@ static void sandbox_run(struct call *c, const json_t *arguments)
 			return;
 	}
 	json_t *body = body_of(NULL, arguments, c->tool->name);
+	set_limits(body, arguments);
 	for (size_t i = 0; i < ARRAY_SIZE(same); i++) {
 		json_t *value = json_object_get(arguments, same[i]);
 
@@ -480,6 +482,8 @@ const struct mcp_tool tool_run_code = {
 	.run = run_code,
 };
 
+#define ID(name) "\"" name "\":{\"type\":\"string\",\"minLength\":1,\"maxLength\":256}"
+
 const struct mcp_tool tool_sandbox_run = {
 	.name = "sandbox.run",
 	.title = "Run a command",
@@ -498,9 +502,17 @@ const struct mcp_tool tool_sandbox_run = {
 		"\"files\":{\"type\":\"array\",\"maxItems\":256,\"items\":{\"type\":\"object\","
 		"\"required\":[\"path\",\"content_b64\"],\"properties\":{"
 		"\"path\":{\"type\":\"string\"},\"content_b64\":{\"type\":\"string\"}}}},"
-		"\"timeout_sec\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":3600}," ENV "},"
-		"\"oneOf\":[{\"required\":[\"session_id\",\"command\"]},"
-		"{\"required\":[\"base_image\",\"command\"]}]}",
+		"\"timeout_sec\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":3600},"
+		"\"cpu\":{\"type\":\"number\",\"minimum\":0.01,\"maximum\":1024},"
+		"\"memory_mb\":{\"type\":\"integer\",\"minimum\":64,\"maximum\":1048576},"
+		"\"network_policy\":{\"type\":\"string\",\"enum\":[\"deny_all\",\"allowlist\"]},"
+		"\"trust_level\":{\"type\":\"string\",\"enum\":"
+		"[\"trusted\",\"standard\",\"untrusted\"]}," ID("persona_id") "," ID("workspace_id") "," ID(
+			"workspace_group_id") "," ID("scope_snapshot_id") ","
+									  "\"spec_version\":{\"type\":\"string\",\"maxLength\":32}," ENV
+									  "},"
+									  "\"oneOf\":[{\"required\":[\"session_id\",\"command\"]},"
+									  "{\"required\":[\"base_image\",\"command\"]}]}",
 	.output_schema =
 		"{" SCHEMA_DIALECT ",\"type\":\"object\",\"properties\":{" OUTCOME ","
 		"\"phase\":{\"type\":[\"string\",\"null\"]},"

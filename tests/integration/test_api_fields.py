@@ -4,7 +4,9 @@ import json
 
 import pytest
 
-from server import BASE, make_server, server  # noqa: F401 (fixtures)
+import test_fathom as fathom
+from server import make_server, server  # noqa: F401 (fixtures)
+from test_mcp import Client
 
 RUN = {"base_image": "host", "command": ["true"]}
 
@@ -78,6 +80,14 @@ def test_a_server_may_only_warn(make_server):
     assert listing["warnings"] == ["unknown parameter 'colour'"]
     # What is wrong is not taken for that.
     refusal(server.start_run("true", memory=512, timeout_sec=0), "timeout_sec")
+
+
+def test_a_page_has_an_end(server):
+    page = server.get("/runs", params={"limit": 201}).json()
+    assert page["limit"] == page["pagination"]["limit"] == 200
+    assert page["warnings"] == ["limit was lowered to 200, the most that a page has"]
+    assert "warnings" not in server.get("/admin/runs", params={"limit": 200}).json()
+    refusal(server.get("/runs", params={"limit": 1001}), "limit")
 
 
 # --- two names of the same ---
@@ -164,3 +174,121 @@ def test_code_with_a_key_is_run_once(server):
     assert server.post("/runs", json=body, headers=key).json()["id"] == first
     other = server.post("/runs", json={**body, "code": "print(2)"}, headers=key)
     assert other.status_code == 409
+
+
+# --- where it came from ---
+
+CONTEXT = {"source": "IDE", "model": "m-1", "prompt_id": "p-1", "thread_id": "t-1"}
+
+
+def audit(server, **like):
+    """The lines of the audit log that have these members."""
+    lines = (server.root / "data/audit/audit.jsonl").read_text().splitlines()
+    return [line for line in map(json.loads, lines) if like.items() <= line.items()]
+
+
+def test_the_context_of_a_request_is_for_the_audit_log_alone(server):
+    key = {"Idempotency-Key": "k"}
+    run = server.run("env", context=CONTEXT, headers=key)
+    assert run["phase"] == "completed" and "m-1" not in json.dumps(run)
+    again = server.run("env", context={**CONTEXT, "model": "m-2"}, headers=key)
+    assert again["id"] == run["id"]
+    lines = audit(server, run_id=run["id"])
+    assert {line["event"].split(".")[-1] for line in lines} >= {"created", "running", "completed"}
+    for line in lines:
+        assert CONTEXT.items() <= line.items(), line
+    session = server.session(context={"thread_id": "t-2"})
+    created, = audit(server, session_id=session["id"], event="sandbox.session.created")
+    assert (created["thread_id"], created["source"]) == ("t-2", "API")
+    plain = server.run("true")
+    assert run["policy_hash"] == plain["policy_hash"]
+    assert {line["source"] for line in audit(server, run_id=plain["id"])} == {"API"}
+    assert all("source" in line for line in audit(server))
+
+
+def test_a_context_has_limits(server):
+    for context, field in (({"model": "x" * 257}, "context.model"), ("x", "context"),
+                           ({"source": "Moon"}, "context.source")):
+        refusal(server.start_run("true", context=context), field)
+
+
+# --- the door of MCP ---
+
+def test_an_unknown_argument_of_a_tool_is_named(server):
+    client = Client(server)
+    cases = [("run_python", {"session_id": "s", "code": "1", "memory": 64},
+              "run_python: unknown field 'memory'; did you mean limits.memory_mb?"),
+             ("sandbox.run", {"base_image": "host", "comand_": ["x"], "command": ["true"]},
+              "sandbox.run: unknown field 'comand_'; did you mean command?"),
+             ("run_code", {"session_id": "s", "language": "sh", "code": "",
+                           "limits": {"second": 1}},
+              "run_code: unknown field 'limits.second'; did you mean limits.seconds?")]
+    for tool, arguments, message in cases:
+        assert client.bad(tool, **arguments) == message
+
+
+def test_arguments_of_the_earlier_interface(server):
+    answer = Client(server).good(
+        "sandbox.run", base_image="host", command=["true"], memory_mb=128,
+        trust_level="untrusted", persona_id="p", idempotency_key="k")
+    assert answer["warnings"] == ["field 'idempotency_key' means nothing here and was ignored"]
+    run = server.status(answer["run_id"])
+    assert (run["trust_level"], run["persona_id"]) == ("untrusted", "p")
+    assert run["limits"]["memory_mb"] == 128
+
+
+def test_a_tool_may_only_warn(make_server):
+    server = make_server(SANDBOX_UNKNOWN_FIELDS="warn")
+    result = Client(server).call("run_python", session_id="s", code="print(1)", memory=1)
+    warning = "unknown field 'memory'; did you mean limits.memory_mb?"
+    assert not result["isError"]
+    assert result["structuredContent"]["warnings"] == [warning]
+    assert result["content"][-1]["text"] == warning
+
+
+def test_a_session_has_one_name_at_every_door(server):
+    client = Client(server)
+    client.good("run_python", session_id="sess_1", code="open('kept', 'w').write('x')")
+    run = server.run("cat", "kept", session_id="sess_1")
+    session = server.get("/sessions/sess_1").json()
+    assert (run["stdout"], run["session_id"]) == ("x", session["id"])
+    listed = server.get("/runs", params={"session_id": "sess_1"}).json()
+    assert listed["total"] == 2
+    assert server.upload("sess_1", ("up", b"y")).status_code == 200
+    snapshot = server.post("/sessions/sess_1/snapshot").json()["snapshot_id"]
+    back = server.post("/sessions/sess_1/restore", json={"snapshot_id": snapshot})
+    assert back.status_code == 200, back.text
+    assert server.delete("/sessions/sess_1").status_code == 200
+    assert server.get("/sessions/sess_1").status_code == 404
+
+
+def test_the_meta_of_a_call_is_its_context(server):
+    client = Client(server)
+    answer = client.ask("tools/call", {
+        "name": "run_python", "arguments": {"session_id": "s", "code": "1"},
+        "_meta": {"model": "m-1", "thread_id": "t-1", "progressToken": 1}})
+    run_id = answer["result"]["structuredContent"]["run_id"]
+    lines = audit(server, run_id=run_id)
+    assert lines
+    for line in lines:
+        assert (line["model"], line["thread_id"], line["source"]) == ("m-1", "t-1", "MCP")
+
+
+# --- the door of Fathom ---
+
+def test_an_unknown_field_of_a_message_is_named(server):
+    for fields, message in (
+            ({"limits": {"memory": 64}},
+             "unknown field 'limits.memory'; did you mean limits.memory_mb?"),
+            ({"input": "x"}, "unknown field 'input'")):
+        last = fathom.run(server, "print(1)", **fields)[-1]
+        assert (last["type"], last["code"]) == ("error", "INVALID_REQUEST")
+        assert last["message"] == message
+
+
+def test_a_message_may_only_be_warned_of(make_server):
+    server = make_server(SANDBOX_UNKNOWN_FIELDS="warn")
+    got = fathom.run(server, "print(1)", input="x")
+    assert got[0]["warnings"] == ["unknown field 'input'"]
+    assert fathom.text_of(got) == "1\n"
+    assert "warnings" not in fathom.run(server, "print(1)")[0]
