@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <stdbool.h>
 
+#include "api/api.h"
 #include "api/reply.h"
+#include "base/json.h"
 #include "base/str.h"
 #include "http/http.h"
 
@@ -24,12 +26,25 @@ static int read_number(
 	return 0;
 }
 
+static void lower(struct exchange *x, struct page *page)
+{
+	AUTO_JSON *warnings = json_array();
+
+	if (page->limit <= PAGE_LIMIT_MAX)
+		return;
+	page->limit = PAGE_LIMIT_MAX;
+	(void)json_array_append_new(warnings,
+		json_sprintf("limit was lowered to %u, the most that a page has", PAGE_LIMIT_MAX));
+	api_warn(x, warnings);
+}
+
 int page_read(struct exchange *x, struct page *ret)
 {
 	*ret = (struct page){ .limit = PAGE_LIMIT_STANDARD };
-	int r = read_number(x, "limit", 1, PAGE_LIMIT_MAX, &ret->limit);
+	int r = read_number(x, "limit", 1, PAGE_LIMIT_ASKED, &ret->limit);
 	if (r < 0)
 		return r;
+	lower(x, ret);
 	return read_number(x, "offset", 0, INT64_MAX - PAGE_LIMIT_MAX, &ret->offset);
 }
 

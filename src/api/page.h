@@ -10,7 +10,8 @@ struct page {
 	uint64_t offset;
 };
 
-#define PAGE_LIMIT_MAX      1000u
+#define PAGE_LIMIT_MAX      200u  /* items of a page */
+#define PAGE_LIMIT_ASKED    1000u /* that may be asked for: lowered, with a warning */
 #define PAGE_LIMIT_STANDARD 50u
 
 /* From the query; on failure it has answered 422 that names the parameter. */

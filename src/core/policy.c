@@ -154,8 +154,9 @@ static int choose_network(const struct settings *c, const char *asked, struct po
 		return refuse(refusal, "invalid_request", NULL,
 			"network_policy is %s, not deny_all or allowlist", quote(name).text);
 	return refuse(refusal, "policy_unsupported",
-		json_pack("{s:s, s:s, s:[s]}", "runtime", ret->runtime, "requirement", name,
-			"reasons", "strict_allowlist_not_supported"),
+		json_pack("{s:s, s:s, s:s, s:[s]}", "field", "network_policy", "runtime",
+			ret->runtime, "requirement", name, "reasons",
+			"strict_allowlist_not_supported"),
 		"Sandbox policy is unsupported for the requested runtime.");
 }
 

@@ -200,7 +200,7 @@ TEST(what_can_not_be_honoured_is_refused_by_code)
 	CHECK_STR(f.refusal.message, "Unsupported spec_version '0.9'");
 	check_refused(&f, (struct policy_request){ .network_policy = "allowlist" },
 		"policy_unsupported",
-		"{\"reasons\":[\"strict_allowlist_not_supported\"],"
+		"{\"field\":\"network_policy\",\"reasons\":[\"strict_allowlist_not_supported\"],"
 		"\"requirement\":\"allowlist\",\"runtime\":\"native\"}");
 	check_refused(&f, (struct policy_request){ .runtime = "docker" }, "runtime_unavailable",
 		"{\"available\":false,\"reasons\":[\"docker_not_supported\"],"

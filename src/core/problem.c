@@ -16,6 +16,7 @@ static const struct code {
 	const char *code;
 	int status;
 	uint64_t retry_after; /* seconds, unless whoever refuses knows better */
+	const char *field;    /* that it is always about; else whoever refuses says */
 } codes[] = {
 	{ "invalid_request", 422 },
 	{ "invalid_json", 400 },
@@ -23,12 +24,12 @@ static const struct code {
 	{ "invalid_range", 416 },
 	{ "invalid_spec_version", 400 },
 	{ "invalid_inline_file", 422 },
-	{ "invalid_upload", 422 },
-	{ "invalid_git", 422 },
-	{ "git_failed", 422 },
-	{ "session_base_image_required", 422 },
+	{ "invalid_upload", 422, 0, "files" },
+	{ "invalid_git", 422, 0, "git" },
+	{ "git_failed", 422, 0, "git" },
+	{ "session_base_image_required", 422, 0, "session_id" },
 	{ "policy_unsupported", 422 },
-	{ "image_pull_failed", 422 },
+	{ "image_pull_failed", 422, 0, "base_image" },
 	{ "unauthorized", 401 },
 	{ "forbidden", 403 },
 	{ "approval_required", 403 },
@@ -87,6 +88,13 @@ static void make_utf8(char *text)
 		text[at++] = '?';
 }
 
+void problem_add(struct problem *p, const char *key, json_t *value)
+{
+	if (!p->details)
+		p->details = json_object();
+	(void)json_object_set_new(p->details, key, value);
+}
+
 /* The arguments may point into `p`. */
 __attribute__((format(printf, 3, 0))) static void set(
 	struct problem *p, const char *code, const char *fmt, va_list args)
@@ -101,6 +109,8 @@ __attribute__((format(printf, 3, 0))) static void set(
 	p->status = known ? known->status : 500;
 	p->retry_after = known ? known->retry_after : 0;
 	memcpy(p->message, message, sizeof(message));
+	if (known && known->field)
+		problem_add(p, "field", json_string(known->field));
 }
 
 int problem_set(struct problem *p, const char *code, const char *fmt, ...)
@@ -111,13 +121,6 @@ int problem_set(struct problem *p, const char *code, const char *fmt, ...)
 	set(p, code, fmt, args);
 	va_end(args);
 	return -1;
-}
-
-void problem_add(struct problem *p, const char *key, json_t *value)
-{
-	if (!p->details)
-		p->details = json_object();
-	(void)json_object_set_new(p->details, key, value);
 }
 
 int problem_field(struct problem *p, const char *field, const char *fmt, ...)
