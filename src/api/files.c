@@ -49,13 +49,10 @@ static void on_put(void *ctx, const struct upload_result *r, struct problem *pro
 		reply_problem(x, problem);
 		return;
 	}
-	json_t *o = json_pack("{s:s,s:I,s:I,s:I,s:I,s:I,s:I}", "session_id",
-		exchange_param(x, "id"), "bytes_received", (json_int_t)r->n_bytes, "file_count",
-		(json_int_t)r->n_files, "skipped", (json_int_t)r->n_skipped, "ignored",
-		(json_int_t)r->n_ignored, "binaries_blocked", (json_int_t)r->n_binaries,
-		"corrupt_archives", (json_int_t)r->n_corrupt);
-	if (r->n_corrupt > 0)
-		(void)json_object_set_new(o, "corrupt_reason", json_string(r->corrupt.text));
+	json_t *o = json_pack("{s:s,s:I,s:I,s:I,s:I,s:I}", "session_id", exchange_param(x, "id"),
+		"bytes_received", (json_int_t)r->n_bytes, "file_count", (json_int_t)r->n_files,
+		"skipped", (json_int_t)r->n_skipped, "ignored", (json_int_t)r->n_ignored,
+		"binaries_blocked", (json_int_t)r->n_binaries);
 	reply_json(x, 200, o);
 }
 

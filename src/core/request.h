@@ -97,5 +97,7 @@ void request_free_files(struct upload_inline *files, size_t n);
 /* -1 with a problem if two of them can not both be there. */
 int request_check_paths(const struct upload_inline *files, size_t n, struct problem *problem);
 
-/* For where binaries are blocked: -1 with a problem if one of them is, as uploads judge it. */
-int request_check_binaries(const struct upload_inline *files, size_t n, struct problem *problem);
+/* For where binaries are blocked: -1 with a problem if one of them is, as uploads judge it, and
+ * fits no pattern of `allow`, as in struct upload_limits. */
+int request_check_binaries(
+	const struct upload_inline *files, size_t n, char *const *allow, struct problem *problem);

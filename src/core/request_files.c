@@ -111,11 +111,14 @@ int request_check_paths(const struct upload_inline *files, size_t n, struct prob
 }
 
 /* An upload leaves them out and counts them; a run would start without what it needs. */
-int request_check_binaries(const struct upload_inline *files, size_t n, struct problem *problem)
+int request_check_binaries(
+	const struct upload_inline *files, size_t n, char *const *allow, struct problem *problem)
 {
 	for (size_t i = 0; i < n; i++)
-		if (upload_is_binary(files[i].data, files[i].size))
-			return request_refuse_file(
-				problem, i, "programs and other binary files are blocked here");
+		if (upload_is_binary(files[i].data, files[i].size) &&
+			!upload_may_be_binary(allow, files[i].path))
+			return request_refuse_file(problem, i,
+				"programs and other binary files are blocked here, but for what "
+				"SANDBOX_UPLOAD_BINARIES_ALLOW names");
 	return 0;
 }

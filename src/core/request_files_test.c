@@ -79,12 +79,17 @@ TEST(binary_files_are_told_from_text)
 		{ "d", "a\0b", 3 },
 	};
 
-	CHECK_EQ(request_check_binaries(files, 2, &p), 0);
-	CHECK_EQ(request_check_binaries(files, 4, &p), -1);
+	CHECK_EQ(request_check_binaries(files, 2, NULL, &p), 0);
+	CHECK_EQ(request_check_binaries(files, 4, NULL, &p), -1);
 	CHECK_STR(p.code, "invalid_inline_file");
 	CHECK_EQ(p.status, 422);
 	CHECK_EQ(json_integer_value(json_object_get(p.details, "index")), 2);
-	CHECK_EQ(request_check_binaries(files + 3, 1, &p), -1);
+	CHECK_EQ(request_check_binaries(files + 3, 1, NULL, &p), -1);
+	/* What the server's own list names may be. */
+	char *const allow[] = { (char[]){ "c" }, (char[]){ "*.png" }, NULL };
+	CHECK_EQ(request_check_binaries(files, 3, allow, &p), 0);
+	CHECK_EQ(request_check_binaries(files, 4, allow, &p), -1);
+	CHECK_EQ(json_integer_value(json_object_get(p.details, "index")), 3);
 }
 
 TEST(paths_that_are_in_each_others_way_are_refused)

@@ -9,7 +9,6 @@
 #include "base/json_write.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "core/audit.h"
 #include "core/claim.h"
 #include "core/identity.h"
 #include "core/metrics.h"
@@ -106,7 +105,9 @@ static int decode_files(struct run *run, struct problem *problem)
 		return -1;
 	if (run->n_files > 1 && request_check_paths(run->files, run->n_files, problem) < 0)
 		return -1;
-	return c->block_binaries ? request_check_binaries(run->files, run->n_files, problem) : 0;
+	return c->block_binaries ? request_check_binaries(run->files, run->n_files,
+					   c->upload_binaries_allow, problem)
+				 : 0;
 }
 
 /* What the versions of the interface before 1.1 do not have. */
@@ -208,7 +209,7 @@ static void note_accepted(struct run *run)
 	struct service *s = run->service;
 
 	metrics_add(s->metrics, METRIC_RUNS_STARTED, METRICS_LABELS(run->row.runtime), 1);
-	audit_run(s->audit, "sandbox.run.created", &run->row, NULL, NULL);
+	run_audit(run, "sandbox.run.created", NULL);
 }
 
 /* Everything was checked and there is room: from here on it is a run. The keeper is asked

@@ -142,7 +142,9 @@ static void on_uploaded(void *ctx, int r, const char *text, uint64_t n_bytes)
 	struct problem problem = { 0 };
 
 	(void)n_bytes;
-	if (r < 0) {
+	if (r == -EBADMSG) {
+		(void)problem_set(&problem, "invalid_upload", "%s", text);
+	} else if (r < 0) {
 		session_files_problem(&problem, u->session, r, text);
 	} else {
 		metrics_add(s->metrics, METRIC_UPLOAD_BYTES, METRICS_LABELS(u->what.kind),
@@ -188,6 +190,7 @@ void session_put_files(
 		.max_depth = c->max_upload_depth,
 		.max_ratio = c->max_upload_ratio,
 		.block_binaries = c->block_binaries,
+		.allow = c->upload_binaries_allow,
 		.ignore = c->upload_ignore,
 	};
 	if (session_is_usable(session, &problem) &&

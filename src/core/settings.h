@@ -51,14 +51,16 @@ struct settings {
 	uint64_t rate_per_ip;      /* SANDBOX_RATE_LIMIT_PER_IP */
 
 	/* policy: those marked in the table go into policy_hash */
-	char *default_runtime;       /* SANDBOX_DEFAULT_RUNTIME: native */
-	char *network_default;       /* SANDBOX_NETWORK_DEFAULT: deny_all */
-	char **spec_versions;        /* SANDBOX_SUPPORTED_SPEC_VERSIONS: 1.0,1.1 (or a JSON list) */
-	uint64_t max_upload_mb;      /* 64 */
-	uint64_t max_upload_files;   /* SANDBOX_MAX_UPLOAD_FILES 1000 */
-	uint64_t max_upload_depth;   /* SANDBOX_MAX_UPLOAD_DEPTH 10 */
-	uint64_t max_upload_ratio;   /* SANDBOX_MAX_UPLOAD_RATIO 100: unpacked to packed */
-	bool block_binaries;         /* SANDBOX_UPLOAD_BINARIES=allow|block */
+	char *default_runtime;     /* SANDBOX_DEFAULT_RUNTIME: native */
+	char *network_default;     /* SANDBOX_NETWORK_DEFAULT: deny_all */
+	char **spec_versions;      /* SANDBOX_SUPPORTED_SPEC_VERSIONS: 1.0,1.1 (or a JSON list) */
+	uint64_t max_upload_mb;    /* 64 */
+	uint64_t max_upload_files; /* SANDBOX_MAX_UPLOAD_FILES 1000 */
+	uint64_t max_upload_depth; /* SANDBOX_MAX_UPLOAD_DEPTH 10 */
+	uint64_t max_upload_ratio; /* SANDBOX_MAX_UPLOAD_RATIO 100: unpacked to packed */
+	bool block_binaries;       /* SANDBOX_UPLOAD_BINARIES=allow|block */
+	char **upload_binaries_allow; /* SANDBOX_UPLOAD_BINARIES_ALLOW: patterns of binaries, list
+				       */
 	char **upload_ignore;        /* SANDBOX_UPLOAD_IGNORE: .dockerignore-style patterns, list */
 	bool unknown_warns;          /* SANDBOX_UNKNOWN_FIELDS=refuse|warn */
 	uint64_t max_inline_bytes;   /* SANDBOX_MAX_INLINE_BYTES 1 MiB */

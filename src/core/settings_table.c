@@ -112,6 +112,9 @@ const struct setting_row setting_rows[] = {
 			"in its first 8192 bytes. If not, an upload leaves them out and counts "
 			"them, and a run with one among its inline files is refused; repositories "
 			"are cloned as they are." },
+	{ GROUP_POLICY, "SANDBOX_UPLOAD_BINARIES_ALLOW", SETTING_LIST, AT(upload_binaries_allow),
+		.help = "Patterns of files that may be binary where binaries are blocked, as in "
+			".dockerignore, such as `**/*.png`." },
 	{ GROUP_POLICY, "SANDBOX_UPLOAD_IGNORE", SETTING_LIST, AT(upload_ignore),
 		.help = "Patterns of files that an upload leaves out, as in .dockerignore." },
 	{ GROUP_POLICY, "SANDBOX_UNKNOWN_FIELDS", SETTING_CHOICE, AT(unknown_warns), "refuse",

@@ -1,5 +1,5 @@
 /* Twice through everything. The first reading fills a manifest: names, true sizes, and what is
- * left out; a damaged archive leaves it as it was. Then conflicts and limits are settled, and
+ * left out; a damaged archive ends it. Then conflicts and limits are settled, and
  * the second reading sends what the manifest kept. */
 #include "core/upload.h"
 
@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/quote.h"
 #include "base/str.h"
 #include "core/extract.h"
 #include "core/ignore.h"
@@ -25,6 +26,7 @@
 struct upload {
 	const struct upload_limits *limits;
 	struct ignore *ignore; /* the limits' patterns */
+	struct ignore *allow;  /* likewise, of binaries */
 	struct manifest manifest;
 	struct upload_result result;
 };
@@ -32,19 +34,33 @@ struct upload {
 static void upload_fini(struct upload *u)
 {
 	ignore_free(u->ignore);
+	ignore_free(u->allow);
 	manifest_fini(&u->manifest);
 }
 
-static int upload_init(struct upload *u, const struct upload_limits *limits, struct err *err)
+static int add_patterns(struct ignore *g, char *const *patterns, struct err *err)
 {
-	*u = (struct upload){ .limits = limits, .ignore = ignore_new() };
-	for (char *const *p = limits->ignore; p && *p; p++) {
-		int r = ignore_add(u->ignore, *p, err);
+	for (; patterns && *patterns; patterns++) {
+		int r = ignore_add(g, *patterns, err);
 
 		if (r < 0)
 			return r;
 	}
 	return 0;
+}
+
+static int upload_init(struct upload *u, const struct upload_limits *limits, struct err *err)
+{
+	*u = (struct upload){ .limits = limits, .ignore = ignore_new(), .allow = ignore_new() };
+	int r = add_patterns(u->ignore, limits->ignore, err);
+	return r < 0 ? r : add_patterns(u->allow, limits->allow, err);
+}
+
+bool upload_may_be_binary(char *const *allow, const char *path)
+{
+	CLEANUP(ignore_freep) struct ignore *g = ignore_new();
+
+	return add_patterns(g, allow, NULL) == 0 && ignore_match(g, path, NULL) > 0;
 }
 
 /* --- the first reading --- */
@@ -115,8 +131,10 @@ static int enlist(
 		return 0;
 	}
 	if (!e->is_dir && u->limits->block_binaries && upload_is_binary(look->head, look->n_head)) {
-		u->result.n_binaries++;
-		return 0;
+		r = ignore_match(u->allow, e->name, err);
+		u->result.n_binaries += r == 0;
+		if (r <= 0)
+			return r;
 	}
 	e->size = e->is_dir ? 0 : look->size;
 	return manifest_add(&u->manifest, e, err);
@@ -235,18 +253,13 @@ static int scan_archive(struct upload *u, const struct upload_source *s, enum up
 	size_t group, struct err *err)
 {
 	AUTO_FREE struct ignore_text *text = xnew(struct ignore_text);
-	struct upload_result before = u->result;
 	size_t first = u->manifest.n;
 	struct err why = { 0 };
 	int r = scan_members(u, s, kind, group, text, &why);
 
-	if (r == -EBADMSG) {
-		manifest_cut(&u->manifest, first);
-		u->result = before;
-		u->result.n_corrupt++;
-		u->result.corrupt = why;
-		return 0;
-	}
+	if (r == -EBADMSG)
+		return err_set(err, r, "%s can not be read as an archive: %s",
+			s->name ? quote(s->name).text : "the body", why.text);
 	if (r == -EFBIG)
 		return too_large(u, err);
 	if (r < 0)

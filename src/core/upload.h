@@ -31,7 +31,8 @@ struct upload_limits {
 	uint64_t max_files;  /* directories do not count */
 	uint64_t max_depth;  /* directories above a file; 0: as deep as a box allows */
 	uint64_t max_ratio;  /* of what an archive unpacks to, to its size; 0: any */
-	bool block_binaries; /* leave programs and other binary files out */
+	bool block_binaries; /* leave programs and other binary files out ... */
+	char *const *allow;  /* ... but for those that fit one of these patterns; NULL for none */
 	char *const *ignore; /* patterns of core/ignore.h, ended by NULL; NULL for none */
 };
 
@@ -45,15 +46,14 @@ struct upload_result {
 	uint64_t n_skipped;  /* names that are unsafe or in conflict, links, devices */
 	uint64_t n_ignored;  /* by a pattern */
 	uint64_t n_binaries; /* blocked */
-	uint64_t n_corrupt;  /* archives of which nothing was taken */
-	struct err corrupt;  /* why the last of them was not */
 };
 
 /* Write all sources. Of an equal name the last one wins. A .dockerignore at the top of an
  * archive applies to that archive, on top of `limits->ignore`.
  *
- * -EFBIG over max_bytes; -E2BIG over another limit, which the sentence names; -EINVAL for a
- * malformed pattern; anything else is a failure of ours or of the box. */
+ * -EBADMSG for an archive that is damaged or none, with its name; -EFBIG over max_bytes; -E2BIG
+ * over another limit, which the sentence names; -EINVAL for a malformed pattern; anything else is a
+ * failure of ours or of the box. */
 int upload_pack(const struct upload_source *sources, size_t n, const struct upload_limits *limits,
 	struct pack_writer *w, struct upload_result *ret, struct err *err);
 
@@ -79,6 +79,10 @@ bool upload_clean_name(const char *name, char *ret);
 
 /* True when the first bytes of a file are not text: a NUL, or the mark of a program. */
 bool upload_is_binary(const void *head, size_t size);
+
+/* Whether a file may be binary where binaries are blocked: its path fits one of these patterns,
+ * which end with NULL. A list of patterns that is malformed allows none. */
+bool upload_may_be_binary(char *const *allow, const char *path);
 
 /* How much of a file upload_is_binary() wants to see. */
 #define UPLOAD_HEAD_SIZE 8192u

@@ -43,7 +43,6 @@ static void check_tree(int dir_fd, const struct upload_result *result)
 	CHECK_EQ(result->n_files, 3);
 	CHECK_EQ(result->n_bytes, 9 + 9 + 5);
 	CHECK_EQ(result->n_skipped, 0);
-	CHECK_EQ(result->n_corrupt, 0);
 	CHECK(scratch_holds(dir_fd, "src/main.c", "int main;"));
 	CHECK(scratch_holds(dir_fd,
 		"gr\xc3\xbc\xc3\x9f"

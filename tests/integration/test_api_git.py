@@ -264,7 +264,7 @@ def test_a_run_that_waits_has_its_repository_after_a_restart(make_server, reposi
     assert run["phase"] == "queued" and len(kept(server)) == 1
     server.restart()
     assert server.post(f"/runs/{first}/cancel").json()["cancelled"]
-    done = server.get(f"/runs/{run['id']}", params={"wait": 30}).json()
+    done = server.get(f"/runs/{run['id']}").json()
     assert eventually(lambda: server.get(f"/runs/{run['id']}").json()["phase"] == "completed"), done
     assert eventually(lambda: not kept(server))
 
@@ -286,3 +286,23 @@ def test_credentials_of_a_runs_url_are_told_to_nobody(make_server, url):
     assert answer.status_code == 422 and SECRET not in answer.text
     server.stop()
     assert SECRET.encode() not in told(server)
+
+
+def test_the_same_key_clones_once(local, repository):
+    body = {"base_image": "host", "command": ["cat", "a.txt"], "git": {"url": repository.url}}
+    key = {"Idempotency-Key": "k"}
+    first = local.post("/runs", params={"wait": 30}, json=body, headers=key).json()
+    repository.commit("v3")
+    again = local.post("/runs", params={"wait": 30}, json=body, headers=key).json()
+    assert (again["id"], again["stdout"]) == (first["id"], "v2\n")
+    body["git"]["ref"] = "v1"
+    assert local.post("/runs", json=body, headers=key).status_code == 409
+
+
+def test_a_run_that_is_canceled_while_it_waits_leaves_no_repository(make_server, repository):
+    server = make_server(SANDBOX_GIT_ALLOW="file", SANDBOX_MAX_CONCURRENT_RUNS=1)
+    server.start_run("sleep", "60")
+    run = run_of(server, repository.url, "true", wait=0).json()
+    assert len(kept(server)) == 1
+    server.post(f"/runs/{run['id']}/cancel")
+    assert eventually(lambda: not kept(server))

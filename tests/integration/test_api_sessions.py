@@ -247,9 +247,36 @@ def test_what_would_leave_the_workspace_is_skipped(server, parts):
 
 def test_a_corrupt_archive_changes_nothing(server):
     session = server.session()["id"]
-    answer = server.upload(session, ("a.tar.gz", tar_of(("x", os.urandom(5000)))[:-2000]))
-    assert answer.status_code == 200
-    assert (answer.json()["file_count"], answer.json()["corrupt_archives"]) == (0, 1)
+    whole = tar_of(("x", os.urandom(5000)))
+    for name, content in (("a.tar.gz", whole[:-2000]), ("a.tar", b"no archive" * 100),
+                          ("a.zip", b"PK\3\4" + bytes(100)), ("a.tgz", b"\x1f\x8b" + bytes(9)),
+                          ("a.zip", whole)):
+        answer = server.upload(session, ("kept", b"k"), (name, content))
+        assert answer.status_code == 422, (name, answer.text)
+        error = answer.json()["error"]
+        assert (error["code"], error["details"]) == ("invalid_upload", {"field": "files"})
+        assert f"'{name}'" in error["message"]
+    answer = server.post(f"/sessions/{session}/files", content=b"junk",
+                         headers={"Content-Type": "application/x-tar"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid_upload")
+    assert server.run("ls", session_id=session)["stdout"] == ""
+
+
+def test_binaries_are_blocked_but_for_a_list(make_server):
+    server = make_server(SANDBOX_UPLOAD_BINARIES="block",
+                         SANDBOX_UPLOAD_BINARIES_ALLOW="*.png,data/**")
+    session = server.session()["id"]
+    answer = server.upload(session, ("a.png", b"\0"), ("b.exe", b"MZ\0"), ("t", b"text"))
+    assert (answer.status_code, answer.json()["binaries_blocked"]) == (200, 1)
+    archive = tar_of(("data/x.bin", b"\0"), ("c.bin", b"\0"))
+    answer = server.upload(session, ("a.tar.gz", archive))
+    assert (answer.json()["binaries_blocked"], answer.json()["file_count"]) == (1, 1)
+    listed = server.run("find", ".", "-type", "f", session_id=session)["stdout"]
+    assert set(listed.split()) == {"./a.png", "./t", "./data/x.bin"}
+    zero = base64.b64encode(b"\0").decode()
+    for path, status in (("in.png", 200), ("in.exe", 422)):
+        answer = server.start_run("true", files=[{"path": path, "content_b64": zero}])
+        assert answer.status_code == status
 
 
 def test_over_the_workspace_cap_nothing_is_written(make_server):
