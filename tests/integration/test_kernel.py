@@ -372,6 +372,6 @@ def test_each_execution_is_in_the_audit_log_without_its_code(make_server):
     told = [line for line in told if line["event"] == "sandbox.kernel.executed"]
     assert [(x["execution_count"], x["outcome"], x["stdout_bytes"]) for x in told] == [
         (1, "ok", 5), (2, "error", 0)]
-    assert all(x["run_id"] == run_id and x["source"] == "kernel" and x["user_id"] and
+    assert all(x["run_id"] == run_id and x["source"] == "MCP" and x["user_id"] and
                x["policy_hash"] and x["wall_time_sec"] > 0 for x in told)
     assert "secret_name" not in text and "four" not in text
