@@ -165,21 +165,6 @@ void ward_finish(struct keeper *k, struct ward *r)
 		ward_close(k, r);
 }
 
-/* Of Linux 6.16; not yet known to every libc. */
-#ifndef SO_PASSRIGHTS
-#define SO_PASSRIGHTS 83
-#endif
-
-/* A guest can send no descriptors to this end. Whoever reads a message with some, or closes a
- * socket in which some wait, closes them, and that may take long: the last one of a memfd frees all
- * of it. An older kernel has no such option. */
-static void refuse_descriptors(int fd)
-{
-	const int no = 0;
-
-	(void)setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &no, sizeof(no));
-}
-
 /* The client's end of a channel and the box's. */
 static int make_channel(enum channel channel, int *ret_client, int *ret_box)
 {
@@ -195,7 +180,6 @@ static int make_channel(enum channel channel, int *ret_client, int *ret_box)
 		return fd_pipe(ret_client, ret_box);
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
 		return -errno;
-	refuse_descriptors(ends[0]);
 	*ret_client = ends[0];
 	*ret_box = ends[1];
 	return 0;
