@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/discard.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "core/artifact.h"
@@ -38,7 +39,7 @@ static void end(struct fetch *f, struct problem *problem)
 {
 	f->done(f->ctx, &f->file, problem);
 	problem_fini(problem);
-	close_fdp(&f->file.fd);
+	discard_fd(&f->file.fd);
 	digest_free(f->digest);
 	free(f->path);
 	free(f);

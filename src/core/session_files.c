@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/discard.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "core/errand.h"
@@ -32,7 +33,7 @@ static void free_upload(struct upload *u)
 	for (size_t i = 0; i < u->what.n_sources; i++)
 		free((char *)u->what.sources[i].name);
 	free(u->what.sources);
-	close_fdp(&u->what.fd);
+	discard_fd(&u->what.fd);
 	free(u);
 }
 
@@ -216,7 +217,7 @@ struct cloning {
 
 static void end_cloning(struct cloning *c, struct session *clone, struct problem *problem)
 {
-	close_fdp(&c->fd);
+	discard_fd(&c->fd);
 	c->done(c->ctx, clone, problem);
 	problem_fini(problem);
 	free(c->name);

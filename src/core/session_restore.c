@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/discard.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -250,7 +251,7 @@ static void on_restored(void *ctx, int r, const char *text, uint64_t n_bytes)
 	struct session *session = w->session;
 
 	(void)n_bytes;
-	close_fdp(&w->fd);
+	discard_fd(&w->fd);
 	session->n_restores -= w->is_marked;
 	if (r == 0 && w->is_marked && session->mark == SESSION_WHOLE) {
 		r = -ECONNRESET; /* session_mend() took the mark away */

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/date.h"
+#include "base/discard.h"
 #include "base/err.h"
 #include "base/path.h"
 #include "base/str.h"
@@ -51,7 +52,7 @@ static void remove_snapshot_file(const struct session *session, const char *id)
 	char path[256];
 
 	snapshot_path(session, id, path, sizeof(path));
-	(void)unlinkat(session->service->data_fd, path, 0);
+	(void)discard_file(session->service->data_fd, path);
 }
 
 static void end_snap(struct snap *s, struct problem *problem)
@@ -225,7 +226,7 @@ void session_remove_snapshot(
 
 	*w = (struct removal){ .service = s, .done = done, .ctx = ctx };
 	snapshot_path(session, snapshot_id, path, sizeof(path));
-	w->removed = is_snapshot_id(snapshot_id) && unlinkat(s->data_fd, path, 0) == 0;
+	w->removed = is_snapshot_id(snapshot_id) && discard_file(s->data_fd, path) == 0;
 	struct store_batch *b = store_batch_new(s->store);
 	struct snapshot_row key = { .session_id = session->row.id, .id = (char *)snapshot_id };
 	store_batch_delete(b, &snapshot_table, &key);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/discard.h"
 #include "base/err.h"
 #include "base/fd.h"
 
@@ -25,7 +26,7 @@ void body_init(struct body *b, enum body_mode mode, uint64_t max)
 void body_fini(struct body *b)
 {
 	free(b->data);
-	close_fdp(&b->fd);
+	discard_fd(&b->fd);
 	if (b->room >= TRIM_MIN)
 		(void)malloc_trim(0);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/discard.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "http/http_private.h"
@@ -133,7 +134,7 @@ static void end_sending(struct exchange *x)
 	struct sending *s = &x->sending;
 
 	flow_free(TAKE(s->flow));
-	close_fdp(&s->fd);
+	discard_fd(&s->fd);
 	if (!s->gzip)
 		return;
 	x->server->n_gzips--;
