@@ -41,7 +41,7 @@ static const struct option_row options[] = {
 	{ "--root", 0, OPTION_STRING, offsetof(struct keeper_values, root), "DIR",
 		"state directory (default: $BELLJAR_ROOT or the usual place)" },
 	{ "--uid", 0, OPTION_NUMBER, offsetof(struct keeper_values, uid), "UID",
-		"who may connect (default: the caller); to root's, root may too" },
+		"UID that may connect (default: yours); root can always use a keeper of root's" },
 	{ "--listen-fd", 0, OPTION_NUMBER, offsetof(struct keeper_values, listen_fd), "N",
 		"serve this inherited socket instead of <root>/keeper.sock" },
 	{ "--lifeline-fd", 0, OPTION_NUMBER, offsetof(struct keeper_values, lifeline_fd), "N",

@@ -79,7 +79,8 @@ void kernel_probe_user(const struct probe *self, const struct host *host, struct
 {
 	(void)self;
 	if (host->user_error == 0)
-		finding_set(ret, PROBE_OK, "made one, mapped to uid %u, and was root in it",
+		finding_set(ret, PROBE_OK,
+			"created a user namespace, mapped to uid %u, and was root in it",
 			(unsigned)host->uid);
 	else
 		finding_set(ret, state_of(host->user_error), "%s", host->user_text);
@@ -276,8 +277,8 @@ void kernel_probe_page_cache(const struct probe *self, const struct host *host, 
 		finding_set(ret, PROBE_PARTIAL, "%u.%u.%u is not known to have fixed %s", v.major,
 			v.minor, v.patch, names);
 	else
-		finding_set(ret, PROBE_OK, "%u.%u.%u has the known ones fixed", v.major, v.minor,
-			v.patch);
+		finding_set(ret, PROBE_OK, "%u.%u.%u has the known page-cache fixes", v.major,
+			v.minor, v.patch);
 }
 
 void kernel_probe_clone3(const struct probe *self, const struct host *host, struct finding *ret)

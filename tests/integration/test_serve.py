@@ -81,6 +81,12 @@ def test_a_key_is_not_in_what_is_logged(make_server):
     assert server.key not in server.log()
 
 
+def test_limits_that_do_not_hold_here_are_said_when_it_is_ready(server):
+    lacking = server.get("/runtimes").json()["runtimes"][0]["facets"]["not_enforced"]
+    said = re.findall(r"Not enforced on this host: (.*?)\. 'belljar doctor' says", server.log())
+    assert [sorted(line.split(", ")) for line in said] == ([sorted(lacking)] if lacking else [])
+
+
 def test_the_key_stays_the_same(server):
     before = server.key
     server.restart()
