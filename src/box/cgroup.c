@@ -352,6 +352,21 @@ int cgroup_kill(struct cgroup *cg)
 	return cgroup_kill_listed(fd);
 }
 
+int cgroup_freeze(const struct cgroup *cg, bool is_frozen)
+{
+	const struct cgroup_host *h = cg->host;
+	char path[CGROUP_NAME_MAX + 16];
+
+	(void)snprintf(path, sizeof(path), "%s/cgroup.freeze", cg->name);
+	for (size_t i = 0; i < h->n_trees; i++) {
+		if (h->trees[i].ops->join_file)
+			continue; /* v1 */
+		int r = fd_write_text(h->trees[i].parent_fd, path, is_frozen ? "1" : "0");
+		return r == -ENOENT ? -EOPNOTSUPP : r;
+	}
+	return -EOPNOTSUPP;
+}
+
 int cgroup_remove(const struct cgroup *cg)
 {
 	int r = 0;

@@ -110,6 +110,11 @@ void cgroup_read_stats(struct cgroup *cg, struct cgroup_stats *ret);
  * is no cgroup.kill, the group can not fork afterwards. */
 int cgroup_kill(struct cgroup *cg);
 
+/* Nothing of the group executes from now on, until it is thawed; a kill reaches it even so.
+ * -EOPNOTSUPP where there is no v2 hierarchy, or its kernel can not (before 5.2): stopping each
+ * process by a signal would not do, since any of them could continue the others. */
+int cgroup_freeze(const struct cgroup *cg, bool is_frozen);
+
 /* Take the directories away. 0; -EBUSY when a process is still there or has only
  * just gone: it must be tried again a little later. */
 int cgroup_remove(const struct cgroup *cg);

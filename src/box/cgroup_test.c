@@ -310,6 +310,39 @@ TEST(processor_time_is_rationed)
 	remove_group(cg);
 }
 
+static uint64_t get_cpu_us(struct cgroup *cg)
+{
+	struct cgroup_stats s;
+
+	cgroup_read_stats(cg, &s);
+	return s.cpu_us;
+}
+
+TEST(what_is_frozen_uses_no_processor_time_and_can_be_killed)
+{
+	CLEANUP(cgroup_host_freep) struct cgroup_host *h = open_host_with(FACET_PIDS);
+	struct cgroup *cg = make_group(h, &wide);
+	pid_t pid = start_in(cg, spin);
+
+	int r = cgroup_freeze(cg, true);
+	pause_ms(100); /* it takes effect soon, not at once */
+	uint64_t before = get_cpu_us(cg);
+	pause_ms(200);
+	uint64_t frozen = get_cpu_us(cg);
+	CHECK(r != 0 || cgroup_freeze(cg, false) == 0);
+	pause_ms(200);
+	uint64_t thawed = get_cpu_us(cg);
+	CHECK(r != 0 || cgroup_freeze(cg, true) == 0);
+	CHECK_EQ(cgroup_kill(cg), 0);
+	(void)wait_for(pid);
+	remove_group(cg);
+	if (r == -EOPNOTSUPP || before == USAGE_UNKNOWN)
+		SKIP("this host can not freeze, or does not tell processor time");
+	CHECK_EQ(r, 0);
+	CHECK_EQ(frozen, before);
+	CHECK(thawed > frozen);
+}
+
 TEST(the_child_may_join_without_privilege)
 {
 	if (geteuid() != 0)
@@ -492,8 +525,9 @@ TESTS(UNIT(bad_names_are_refused), UNIT(a_host_leaves_nothing_behind),
 	UNIT(what_a_limit_is_already_is_not_written_again),
 	UNIT(memory_past_the_limit_is_death_and_an_event),
 	UNIT(memory_below_the_limit_is_left_alone), UNIT(forks_past_the_limit_fail),
-	UNIT(processor_time_is_rationed), UNIT(the_child_may_join_without_privilege),
-	UNIT(kill_reaches_everyone),
+	UNIT(processor_time_is_rationed),
+	UNIT(what_is_frozen_uses_no_processor_time_and_can_be_killed),
+	UNIT(the_child_may_join_without_privilege), UNIT(kill_reaches_everyone),
 	UNIT(kill_reaches_everyone_without_help_of_the_unified_hierarchy),
 	UNIT(kill_of_an_empty_group_is_fine), UNIT(what_a_dead_keeper_left_is_swept),
 	UNIT(nobody_sweeps_away_himself), UNIT(nothing_of_this_test_is_left))

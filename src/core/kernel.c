@@ -88,7 +88,7 @@ static void on_over(struct run_waiter *w, struct run *run)
 	run->kernel = NULL;
 	k->run = NULL;
 	k->restarts = k->talked_nonsense = k->was_ready = k->is_unwanted = false;
-	k->is_late = k->is_interrupted = k->is_canceled = false;
+	k->is_late = k->is_interrupted = k->is_canceled = k->rests = false;
 	k->number = 0;
 	if (!was_unwanted) {
 		k->fresh = restarts ? KERNEL_RESTARTED : KERNEL_AFTER_DEATH;
@@ -271,6 +271,7 @@ void kernel_on_ready(struct kernel *k)
 	k->was_ready = true;
 	run_rest(k->run);
 	kernel_advance(k);
+	kernel_rest(k);
 }
 
 void kernel_advance(struct kernel *k)

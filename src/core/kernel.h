@@ -124,6 +124,9 @@ struct kernel_fds {
 	int say, reply, out, err;
 };
 
+/* Its box has used this much processor time, and executes no more, or still does. */
+void kernel_on_used(struct kernel *k, uint64_t cpu_us, bool is_frozen);
+
 /* The run was started. All descriptors are taken. */
 void kernel_attach(struct kernel *k, const struct kernel_fds *fds);
 

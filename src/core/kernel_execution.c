@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "core/audit.h"
 #include "core/kernel_private.h"
@@ -234,6 +235,68 @@ void kernel_on_done(struct kernel *k)
 	}
 	kernel_finish_execution(k, &result);
 	kernel_advance(k);
+	kernel_rest(k);
+}
+
+/* --- between executions --- */
+
+/* How often the processor time of a box that could not be frozen is looked at. */
+#define USAGE_MS 5000
+
+static void on_idle(uv_timer_t *timer)
+{
+	struct kernel *k = timer->data;
+
+	if (k->run && k->run->job)
+		k->service->runtime->ask_usage(k->run->job);
+}
+
+void kernel_rest(struct kernel *k)
+{
+	if (k->state != STATE_IDLE || k->rests || !k->run->job)
+		return;
+	if (k->service->settings->kernel_idle_runs) {
+		k->service->runtime->ask_usage(k->run->job);
+		return;
+	}
+	k->rests = true;
+	k->service->runtime->freeze(k->run->job);
+}
+
+static void warn_once(void)
+{
+	static bool is_told;
+
+	if (!is_told)
+		log_warn("boxes can not be frozen here, for want of a cgroup v2: what an idle "
+			 "kernel leaves behind goes on, and its processor time is counted");
+	is_told = true;
+}
+
+/* What it says of itself may be less: it knows nothing of children that live. */
+void kernel_on_used(struct kernel *k, uint64_t cpu_us, bool is_frozen)
+{
+	if (cpu_us < INT64_MAX && (int64_t)cpu_us > k->run->known_cpu_us) {
+		k->run->known_cpu_us = (int64_t)cpu_us;
+		store_cpu(k->run);
+	}
+	if (is_frozen || k->state != STATE_IDLE || k->timer)
+		return;
+	if (!k->service->settings->kernel_idle_runs)
+		warn_once();
+	k->timer = xnew(uv_timer_t);
+	(void)uv_timer_init(k->service->loop, k->timer);
+	k->timer->data = k;
+	(void)uv_timer_start(k->timer, on_idle, USAGE_MS, USAGE_MS);
+}
+
+/* Its code is sent only afterwards. */
+static void wake(struct kernel *k)
+{
+	kernel_stop_timer(k);
+	if (k->rests && k->run->job)
+		k->service->runtime->thaw(k->run->job);
+	k->rests = false;
 }
 
 /* --- an execution begins --- */
@@ -322,6 +385,7 @@ void kernel_begin(struct kernel *k)
 	k->begun_ns = clock_monotonic_ns();
 	k->number++;
 	run_wake(k->run);
+	wake(k);
 	start_timer(k, ms);
 	kernel_send(k, e);
 }
@@ -341,6 +405,7 @@ static void on_quota(void *ctx, struct problem *problem)
 			kernel_begin(k);
 		else
 			kernel_advance(k);
+		kernel_rest(k);
 	}
 	session_check_ending(session);
 }

@@ -90,4 +90,44 @@ TEST(time_that_could_not_be_stored_is_counted_later)
 	CHECK(n_executed >= 3);
 }
 
-TESTS(UNIT(time_that_could_not_be_stored_is_counted_later))
+TEST(an_idle_one_is_frozen_until_it_executes_again)
+{
+	SAMPLE(m);
+	struct heard h;
+	struct session *session = begin(&m, &h);
+	struct job *j = sample_job(0);
+
+	SAMPLE_UNTIL(&m, j->is_frozen);
+	ask(session, "import time; time.sleep(0.2)", &h);
+	SAMPLE_UNTIL(&m, !j->is_frozen);
+	SAMPLE_UNTIL(&m, h.n);
+	SAMPLE_UNTIL(&m, j->is_frozen);
+	CHECK_EQ(j->n_usages, 0);
+	finish(&m, 0);
+}
+
+/* It may have children that go on: its box's word counts, not its own. */
+TEST(one_that_runs_while_it_is_idle_is_asked_for_its_processor_time)
+{
+	SAMPLE(m);
+	struct heard h;
+
+	m.settings.kernel_idle_runs = true;
+	(void)begin(&m, &h);
+	struct job *j = sample_job(0);
+	SAMPLE_UNTIL(&m, j->n_usages == 1);
+	CHECK(!j->is_frozen);
+	j->events->used(j->ctx, 77000000, false);
+	sample_settle(&m);
+	CHECK_EQ(counted(&m), 77000000);
+	j->events->used(j->ctx, 76000000, false);
+	j->events->used(j->ctx, USAGE_UNKNOWN, false);
+	sample_settle(&m);
+	CHECK_EQ(counted(&m), 77000000);
+	SAMPLE_UNTIL(&m, j->n_usages == 2); /* and is asked again after a while */
+	finish(&m, 0);
+}
+
+TESTS(UNIT(time_that_could_not_be_stored_is_counted_later),
+	UNIT(an_idle_one_is_frozen_until_it_executes_again),
+	UNIT(one_that_runs_while_it_is_idle_is_asked_for_its_processor_time))

@@ -398,12 +398,21 @@ static void on_lost(void *ctx)
 		"the keeper that executed it is gone, and the run with it");
 }
 
+static void on_used(void *ctx, uint64_t cpu_us, bool is_frozen)
+{
+	struct run *run = ctx;
+
+	if (run->kernel && !run->has_result)
+		kernel_on_used(run->kernel, cpu_us, is_frozen);
+}
+
 const struct job_events run_job_events = {
 	.started = on_started,
 	.running = on_running,
 	.ended = on_ended,
 	.refused = on_refused,
 	.lost = on_lost,
+	.used = on_used,
 };
 
 static int start_job(struct run *run, struct spec *spec)

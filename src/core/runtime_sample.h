@@ -26,7 +26,8 @@ struct job {
 	const struct job_events *events;
 	void *ctx;
 	bool is_adopted, is_over, is_released, stdin_is_closed;
-	unsigned n_cancels;
+	unsigned n_cancels, n_usages;
+	bool is_frozen;
 	int last_signal;
 	pid_t pid; /* of a real process that a test has put behind its channels; 0 for none */
 	/* of its specification */
@@ -177,6 +178,24 @@ static inline void sample_rt_signal(struct job *j, int sig)
 		(void)kill(j->pid, sig);
 }
 
+static inline void sample_rt_freeze(struct job *j)
+{
+	CHECK(!j->is_released && !j->is_frozen);
+	j->is_frozen = true;
+}
+
+static inline void sample_rt_thaw(struct job *j)
+{
+	CHECK(!j->is_released);
+	j->is_frozen = false;
+}
+
+static inline void sample_rt_ask_usage(struct job *j)
+{
+	CHECK(!j->is_released);
+	j->n_usages++;
+}
+
 static inline void sample_rt_close_stdin(struct job *j)
 {
 	CHECK(!j->is_released);
@@ -231,6 +250,9 @@ static const struct runtime sample_runtime = {
 	.adopt = sample_rt_adopt,
 	.cancel = sample_rt_cancel,
 	.signal = sample_rt_signal,
+	.freeze = sample_rt_freeze,
+	.thaw = sample_rt_thaw,
+	.ask_usage = sample_rt_ask_usage,
 	.close_stdin = sample_rt_close_stdin,
 	.release = sample_rt_release,
 	.discard = sample_rt_discard,

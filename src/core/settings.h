@@ -99,6 +99,7 @@ struct settings {
 	uint64_t queue_ttl_sec;          /* 120 */
 	uint64_t queue_wait_per_run_sec; /* SANDBOX_QUEUE_ESTIMATED_WAIT_PER_RUN_SEC 5 */
 	uint64_t cpu_sec_per_day;        /* SANDBOX_MAX_CPU_SECONDS_PER_USER_PER_DAY 0: none */
+	bool kernel_idle_runs;           /* SANDBOX_KERNEL_IDLE=freeze|run */
 	uint64_t artifact_mb_per_day;    /* SANDBOX_MAX_ARTIFACT_MB_PER_USER_PER_DAY 0: none */
 	uint64_t idempotency_ttl_sec;    /* 600 */
 	uint64_t session_ttl_sec;        /* SANDBOX_SESSION_TTL_SEC 3600; 0: never */

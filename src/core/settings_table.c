@@ -15,6 +15,7 @@ static const char *const allow_block[] = { "allow", "block", NULL };
 static const char *const refuse_warn[] = { "refuse", "warn", NULL };
 static const char *const stores[] = { "memory", "sqlite", NULL };
 static const char *const syncs[] = { "normal", "full", NULL };
+static const char *const idles[] = { "freeze", "run", NULL }; /* bool kernel_idle_runs */
 static const char *const warmths[] = { "off", "boxes", "languages", NULL }; /* enum warmth */
 
 const char *const setting_group_titles[GROUP_COUNT] = {
@@ -216,6 +217,11 @@ const struct setting_row setting_rows[] = {
 		AT(cpu_sec_per_day), "0", 0, 1000 * DAY,
 		.help = "Processor seconds of one user on one day (UTC); 0: no limit. What waits or "
 			"runs has reserved as much as its time limit lets it use." },
+	{ GROUP_QUEUE, "SANDBOX_KERNEL_IDLE", SETTING_CHOICE, AT(kernel_idle_runs), "freeze",
+		.words = idles,
+		.help = "What becomes of threads and children that an execution of a kernel leaves "
+			"behind: frozen until the next one, or running, and their processor time "
+			"counts for the user's day." },
 	{ GROUP_QUEUE, "SANDBOX_MAX_ARTIFACT_MB_PER_USER_PER_DAY", SETTING_MB,
 		AT(artifact_mb_per_day), "0", 0, MB_MAX,
 		.help = "Artifacts one user may make on one day (UTC); 0: no limit." },

@@ -3,7 +3,7 @@
  * MESSAGE_VERSION, and a peer of another version is turned away. */
 #pragma once
 
-#define MESSAGE_VERSION 12
+#define MESSAGE_VERSION 13
 
 /* The name of a keeper, new with each: 64 random bits in hexadecimal. */
 #define KEEPER_ID_SIZE 16
@@ -22,7 +22,10 @@ enum message {
 	MESSAGE_DROP_WORKSPACE = 10,  /* workspace id */
 	MESSAGE_LIST_WORKSPACES = 11, /* - */
 	MESSAGE_WARM = 12,            /* warm: what to make ahead from now on */
+	MESSAGE_FREEZE = 13,          /* id: nothing of it executes any more; answered by USED */
+	MESSAGE_THAW = 14,            /* id: it goes on */
 	MESSAGE_PING = 15,            /* -: answered by PONG when the loop comes to it */
+	MESSAGE_USAGE = 16,           /* id; answered by USED */
 
 	/* keeper -> client */
 	MESSAGE_WELCOME = 20,    /* u64 facets, text: which keeper this is */
@@ -36,6 +39,7 @@ enum message {
 	MESSAGE_WARMTH = 28,     /* warm_state: to who sent WARM, now and then */
 	MESSAGE_PONG = 29,       /* u64 how often the keeper's loop stood still, u64 ms of the last
 				    time, text: at what */
+	MESSAGE_USED = 30,       /* id, u64 cpu_us, or USAGE_UNKNOWN, u8: it is frozen */
 
 	/* keeper -> init of a box */
 	MESSAGE_BOX_SPEC = 40,      /* spec, u32 mask of channels, with the box's ends of them and,

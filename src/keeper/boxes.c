@@ -166,8 +166,24 @@ int boxes_take(struct keeper *k, const struct root *root, const struct spec *spe
 	return 0;
 }
 
-void boxes_kill(const struct boxed *b)
+int boxes_freeze(struct boxed *b)
 {
+	int r = b->cgroup ? cgroup_freeze(b->cgroup, true) : -EOPNOTSUPP;
+
+	if (r == 0)
+		b->is_frozen = true;
+	return r;
+}
+
+void boxes_thaw(struct boxed *b)
+{
+	if (b->is_frozen && cgroup_freeze(b->cgroup, false) == 0)
+		b->is_frozen = false;
+}
+
+void boxes_kill(struct boxed *b)
+{
+	boxes_thaw(b);
 	if (b->cgroup)
 		(void)cgroup_kill(b->cgroup);
 	box_kill(&b->box);
@@ -178,6 +194,7 @@ void boxes_retire(struct keeper *k, struct boxed *b)
 	if (!b)
 		return;
 	boxed_unlink(&k->busy, b);
+	boxes_thaw(b); /* others have its group after it */
 	box_kill(&b->box);
 	boxed_push(&k->retired, b);
 	k->n_retired++;

@@ -32,6 +32,7 @@ struct boxed {
 	enum seal seal;       /* and for which runs it is */
 	uint64_t asked_ns;    /* when a template or the maker was asked for it */
 	uint64_t taken_ns;    /* when its run came */
+	bool is_frozen;
 };
 
 /* A box on `root` for `spec`, of the host user `uid`, or of a fresh one if that is
@@ -63,7 +64,11 @@ uid_t boxes_choose_uid(const struct keeper *k);
 
 /* Kill what lives in it, one by one where there is a cgroup: an init that did not do it
  * when asked may be too slow to take the others along soon. */
-void boxes_kill(const struct boxed *b);
+void boxes_kill(struct boxed *b);
+
+/* Nothing in it executes, until it is thawed, killed or retired. */
+int boxes_freeze(struct boxed *b);
+void boxes_thaw(struct boxed *b);
 
 /* Kill what lives in it, and get rid of it when nobody waits. NULL is allowed. */
 void boxes_retire(struct keeper *k, struct boxed *b);

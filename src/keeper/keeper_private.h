@@ -215,6 +215,10 @@ void ward_count_init(const struct keeper *k, struct limits *l);
 int ward_start(struct keeper *k, struct peer *p, struct spec *spec, enum reason *ret_reason,
 	struct err *err);
 void ward_signal(struct keeper *k, struct ward *r, int sig);
+/* Where boxes can not be frozen it goes on; ward_tell_used() says so. Whatever its init is asked
+ * for thaws it. */
+void ward_freeze(struct ward *r);
+void ward_thaw(struct ward *r);
 void ward_cancel(struct keeper *k, struct ward *r, enum cause cause);
 int ward_attach(struct keeper *k, struct ward *r, struct peer *p, struct err *err);
 void ward_orphan(struct keeper *k, struct ward *r); /* its peer is gone */
@@ -237,6 +241,7 @@ void ward_tell_ended(struct keeper *k, struct ward *r);
 /* A client that may not come back needs no duplicates of what it was sent; and while
  * we hold one of the write ends, the reader never sees its end. */
 void ward_drop_duplicates(struct ward *r);
+void ward_tell_used(struct keeper *k, struct ward *r);
 
 /* verdict.c: how it ended, from all that is known; the second is the part that does
  * not look at the box, with what its cgroup counted. */

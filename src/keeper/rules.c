@@ -190,6 +190,45 @@ static int handle_close_stdin(struct keeper *k, struct peer *p, struct cur *c)
 	return r;
 }
 
+/* The processor time that its box has used until now, believed of the kernel alone; before or after
+ * nothing in there executes any more. */
+static int answer_usage(
+	struct keeper *k, struct peer *p, struct cur *c, void (*first)(struct ward *))
+{
+	char id[RUN_ID_SIZE + 1];
+	struct ward *run = NULL;
+
+	cur_str_into(c, id, sizeof(id));
+	int r = take_run(k, p, c, id, &run);
+	if (run && first)
+		first(run);
+	if (run)
+		ward_tell_used(k, run);
+	return r;
+}
+
+static int handle_freeze(struct keeper *k, struct peer *p, struct cur *c)
+{
+	return answer_usage(k, p, c, ward_freeze);
+}
+
+static int handle_usage(struct keeper *k, struct peer *p, struct cur *c)
+{
+	return answer_usage(k, p, c, NULL);
+}
+
+static int handle_thaw(struct keeper *k, struct peer *p, struct cur *c)
+{
+	char id[RUN_ID_SIZE + 1];
+	struct ward *run = NULL;
+
+	cur_str_into(c, id, sizeof(id));
+	int r = take_run(k, p, c, id, &run);
+	if (run)
+		ward_thaw(run);
+	return r;
+}
+
 /* A place for files that outlives the run which made them; it costs what is in it, up to
  * its size, and there are so many and no more. */
 static int handle_make_workspace(struct keeper *k, struct peer *p, struct cur *c)
@@ -292,6 +331,9 @@ static const struct rule {
 	[MESSAGE_CLOSE_STDIN] = { "close_stdin", PEER_READY, handle_close_stdin },
 	[MESSAGE_MAKE_WORKSPACE] = { "make_workspace", PEER_READY, handle_make_workspace },
 	[MESSAGE_DROP_WORKSPACE] = { "drop_workspace", PEER_READY, handle_drop_workspace },
+	[MESSAGE_FREEZE] = { "freeze", PEER_READY, handle_freeze },
+	[MESSAGE_THAW] = { "thaw", PEER_READY, handle_thaw },
+	[MESSAGE_USAGE] = { "usage", PEER_READY, handle_usage },
 	[MESSAGE_WARM] = { "warm", PEER_READY, handle_warm },
 	[MESSAGE_PING] = { "ping", PEER_READY, handle_ping },
 	[MESSAGE_LIST_WORKSPACES] = { "list_workspaces", PEER_READY, handle_list_workspaces },

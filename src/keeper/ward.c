@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "box/cgroup.h"
 #include "box/idmap.h"
@@ -55,10 +56,28 @@ void ward_shorten_deadline(struct ward *r, uint64_t from_ns, uint64_t ms)
 		r->deadline_ns = before;
 }
 
+/* A frozen init hears nothing. */
 static void ask_box(struct ward *r, uint32_t type, const struct put *payload)
 {
+	ward_thaw(r);
 	if (r->control.fd >= 0)
 		(void)frame_send(r->control.fd, type, payload, NULL, 0);
+}
+
+void ward_freeze(struct ward *r)
+{
+	/* What goes to its end is not kept from it. */
+	if (r->state != RUN_RUNNING || r->cause != CAUSE_NONE || r->kill_sent)
+		return;
+	int result = boxes_freeze(r->boxed);
+	if (result < 0 && result != -EOPNOTSUPP)
+		log_warn("run=%s: it can not be frozen: %s", r->id, strerror(-result));
+}
+
+void ward_thaw(struct ward *r)
+{
+	if (r->boxed)
+		boxes_thaw(r->boxed);
 }
 
 /* Ask init to kill everybody else, so that it can still report and send files; a

@@ -1,5 +1,6 @@
 /* What a run tells the client who hears of it, and the descriptors that go with it. */
 #include "base/cleanup.h"
+#include "box/cgroup.h"
 #include "ipc/cur.h"
 #include "keeper/keeper_private.h"
 
@@ -49,6 +50,21 @@ void ward_tell_ended(struct keeper *k, struct ward *r)
 	put_init(&out, 1024);
 	result_put(&r->result, &out);
 	tell(k, r, MESSAGE_ENDED, &out);
+	put_fini(&out);
+}
+
+void ward_tell_used(struct keeper *k, struct ward *r)
+{
+	struct cgroup_stats stats = { .cpu_us = USAGE_UNKNOWN };
+	struct put out;
+
+	if (r->boxed && r->boxed->cgroup)
+		cgroup_read_stats(r->boxed->cgroup, &stats);
+	put_init(&out, 256);
+	put_str(&out, r->id);
+	put_u64(&out, stats.cpu_us);
+	put_u8(&out, r->boxed && r->boxed->is_frozen);
+	tell(k, r, MESSAGE_USED, &out);
 	put_fini(&out);
 }
 

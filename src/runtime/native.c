@@ -221,6 +221,24 @@ static void native_signal(struct job *j, int sig)
 	(void)native_say(j->host, MESSAGE_SIGNAL, &p);
 }
 
+static void native_freeze(struct job *j)
+{
+	if (!j->is_over)
+		(void)native_say_id(j->host, MESSAGE_FREEZE, j->id);
+}
+
+static void native_thaw(struct job *j)
+{
+	if (!j->is_over)
+		(void)native_say_id(j->host, MESSAGE_THAW, j->id);
+}
+
+static void native_ask_usage(struct job *j)
+{
+	if (!j->is_over)
+		(void)native_say_id(j->host, MESSAGE_USAGE, j->id);
+}
+
 static void native_close_stdin(struct job *j)
 {
 	j->stdin_is_closed = true;
@@ -297,6 +315,9 @@ const struct runtime runtime_native = {
 	.adopt = native_adopt,
 	.cancel = native_cancel,
 	.signal = native_signal,
+	.freeze = native_freeze,
+	.thaw = native_thaw,
+	.ask_usage = native_ask_usage,
 	.close_stdin = native_close_stdin,
 	.release = native_release,
 	.discard = native_discard,

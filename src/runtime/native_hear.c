@@ -228,6 +228,22 @@ static int on_running(struct runtime_host *h, struct cur *c, struct frame *f)
 	return 0;
 }
 
+static int on_used(struct runtime_host *h, struct cur *c, struct frame *f)
+{
+	char id[RUN_ID_SIZE + 1];
+
+	(void)f;
+	cur_str_into(c, id, sizeof(id));
+	uint64_t cpu_us = cur_u64(c);
+	bool is_frozen = cur_bool(c);
+	if (cur_end(c) < 0)
+		return -EBADMSG;
+	struct job *j = native_find_job(h, id);
+	if (j && !j->is_over && j->events->used)
+		j->events->used(j->ctx, cpu_us, is_frozen);
+	return 0;
+}
+
 static int on_ended(struct runtime_host *h, struct cur *c, struct frame *f)
 {
 	struct result result;
@@ -315,6 +331,7 @@ static const struct {
 	{ MESSAGE_STARTED, on_started },
 	{ MESSAGE_RUNNING, on_running },
 	{ MESSAGE_ENDED, on_ended },
+	{ MESSAGE_USED, on_used },
 	{ MESSAGE_REFUSED, on_refused },
 	{ MESSAGE_WORKSPACE, on_workspace },
 	{ MESSAGE_WARMTH, on_warmth },

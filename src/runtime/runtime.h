@@ -39,6 +39,9 @@ struct job_events {
 	void (*ended)(void *ctx, const struct result *result);
 	void (*refused)(void *ctx, enum reason reason, int code, const char *text);
 	void (*lost)(void *ctx);
+	/* After freeze() or ask_usage(): processor time until now, USAGE_UNKNOWN where nobody says,
+	 * and whether it executes no more. NULL: the job never asks. */
+	void (*used)(void *ctx, uint64_t cpu_us, bool is_frozen);
 };
 
 /* What the server is told of a runtime as a whole. */
@@ -90,6 +93,11 @@ struct runtime {
 	void (*cancel)(struct job *j);
 	/* To the guest's process group; lost when the keeper is not there. */
 	void (*signal)(struct job *j, int sig);
+	/* Nothing of it executes until thaw(), signal() or cancel(), if that can be done here;
+	 * `used` tells. Lost when the keeper is not there, like signal(). */
+	void (*freeze)(struct job *j);
+	void (*thaw)(struct job *j);
+	void (*ask_usage)(struct job *j);
 	void (*close_stdin)(struct job *j);
 	/* The result is safe, or nobody wants it: forget the job. What still runs is killed. */
 	void (*release)(struct job *j);

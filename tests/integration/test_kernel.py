@@ -328,6 +328,40 @@ def test_the_processor_time_of_a_day_holds_for_a_live_interpreter(make_server):
     assert refused["isError"] and "quota_exceeded" in refused["content"][0]["text"]
 
 
+LEAVES_A_CHILD = """import subprocess
+child = subprocess.Popen(["sh", "-c", "while echo . >>log; do :; done"])"""
+
+
+@pytest.mark.root_only("a plain user may have no cgroup that can be frozen")
+def test_what_an_execution_leaves_behind_waits_for_the_next(kernel):
+    """Else an idle interpreter would compute for nothing, without limit, place or quota."""
+    kernel.run(LEAVES_A_CHILD)
+    time.sleep(0.3)
+    size = "stat -c %s log || echo 0"
+    first = kernel.client.good("run_python", session_id="k", code=f"import os\nos.system('{size}')")
+    time.sleep(0.5)
+    again = kernel.client.good("run_python", session_id="k", code=f"import os\nos.system('{size}')")
+    assert first["stdout"] == again["stdout"]
+    grown = kernel.run("import os, time\na = os.stat('log').st_size\ntime.sleep(0.3)\n"
+                       "os.stat('log').st_size - a")
+    assert int(grown["result"]) > 0
+    assert kernel.run("child.poll() is None")["result"] == "True"
+
+
+@once
+@pytest.mark.root_only("a plain user may have no cgroup that counts")
+def test_what_goes_on_between_executions_is_charged(make_server):
+    """The processor time is that of its box, not what the interpreter says."""
+    server = make_server(SANDBOX_KERNEL_IDLE="run", SANDBOX_MAX_CPU_SECONDS_PER_USER_PER_DAY=4)
+    kernel = Kernel(server)
+    kernel.run("import subprocess\nchild = subprocess.Popen(['sh', '-c', 'while :; do :; done'])")
+
+    def is_refused():
+        it = kernel.client.call("run_python", session_id="k", code="1", kernel=True)
+        return it["isError"] and "quota_exceeded" in it["content"][0]["text"]
+    assert eventually(is_refused, 60 * SLOWER, pause=2)
+
+
 @once
 def test_each_execution_is_in_the_audit_log_without_its_code(make_server):
     server = make_server()

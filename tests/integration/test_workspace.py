@@ -284,6 +284,81 @@ def test_a_run_that_talks_has_a_pipe_for_its_answers(keeper):
         peer.about(wire.ACK, run)
 
 
+COUNTS = ("python3", "-c", "import time, signal\nsignal.signal(signal.SIGUSR1, lambda *_: None)\n"
+          "while True:\n print('.', end='', flush=True)\n time.sleep(0.005)")
+
+
+def freeze(peer, run, kind=wire.FREEZE):
+    peer.about(kind, run)
+    while (message := peer.receive()).kind != wire.USED:
+        assert message.kind == wire.RUNNING
+    if kind == wire.FREEZE and not message.is_frozen:
+        pytest.skip("there is no cgroup v2 in which boxes can be frozen")
+    return message.cpu_us
+
+
+def counts(started, seconds=0.3):
+    """Whether it writes anything in this time."""
+    fd = started.channels["stdout"]
+    time.sleep(0.1)  # what it was at
+    os.set_blocking(fd, False)
+    with contextlib.suppress(BlockingIOError):
+        while os.read(fd, 1 << 16):
+            pass
+    time.sleep(seconds)
+    try:
+        return bool(os.read(fd, 1 << 16))
+    except BlockingIOError:
+        return False
+
+
+@pytest.mark.parametrize("end", ["cancel", "deadline", "gone"])
+def test_what_is_frozen_goes_on_or_ends_when_it_is_asked_to(keeper, end):
+    limits = {"timeout_ms": 3000} if end == "deadline" else {"grace_ms": 200}
+    with keeper.greet() as peer:
+        started = keeper.start(peer, *COUNTS, **limits)
+        assert os.read(started.channels["stdout"], 1)
+        freeze(peer, started.id)
+        assert not counts(started)
+        used = freeze(peer, started.id, wire.USAGE)
+        if end != "deadline":
+            assert freeze(peer, started.id) == used
+            peer.about(wire.THAW, started.id)
+            assert counts(started)
+            freeze(peer, started.id)
+            peer.about(wire.SIGNAL, started.id, wire.u32(10))  # SIGUSR1
+            assert counts(started)
+            freeze(peer, started.id)
+        if end == "gone":
+            with open(os.dup(started.channels["stdout"]), "rb", buffering=0) as out:
+                os.set_blocking(out.fileno(), True)
+                peer.close()
+                out.readall()  # ends when all of them are dead
+            return
+        if end == "cancel":
+            peer.about(wire.CANCEL, started.id)
+        reason = "canceled_by_user" if end == "cancel" else "execution_timeout"
+        assert peer.result().reason == reason
+        os.set_blocking(started.channels["stdout"], True)
+        read_all(started.channels["stdout"])
+        # Whoever has its group next is not frozen.
+        for _ in range(3):
+            again = keeper.sh(peer, "echo alive")
+            assert read_all(again.channels["stdout"]) == b"alive\n"
+            assert peer.result().reason == "exit_code_0"
+
+
+def test_what_is_frozen_dies_with_its_keeper(keeper):
+    with keeper.greet() as peer:
+        started = keeper.start(peer, *COUNTS, lingers=1)
+        assert os.read(started.channels["stdout"], 1)
+        freeze(peer, started.id)
+        keeper.process.kill()
+        assert keeper.process.wait(10) != 0
+        read_all(started.channels["stdout"])  # ends when all of them are dead
+    Keeper(keeper.jar).close()  # which sweeps up after the dead one
+
+
 def read_terminal(fd):
     data = b""
     with contextlib.suppress(OSError):  # it ends with the last who has it open

@@ -8,11 +8,12 @@ import secrets
 import socket
 import struct
 
-VERSION = 12
+VERSION = 13
 (HELLO, START, SIGNAL, CANCEL, ATTACH, LIST, ACK, CLOSE_STDIN, MAKE_WORKSPACE, DROP_WORKSPACE,
  LIST_WORKSPACES, WARM) = range(1, 13)
 WELCOME, STARTED, REFUSED, RUNNING, ENDED, RUNS, WORKSPACE, WORKSPACES, WARMTH = range(20, 29)
 CHANNELS = ("stdin", "stdout", "stderr", "tty", "files", "capture", "listing", "reply")
+FREEZE, THAW, USAGE, USED = 13, 14, 16, 30
 STATES = ("starting", "running", "ending", "ended")
 REASONS = (
     "exit_code_0", "nonzero_exit", "signaled", "oom_killed", "pids_limit_exceeded",
@@ -108,7 +109,7 @@ class Message:
         read = Reader(payload)
         {WELCOME: self._welcome, STARTED: self._started, REFUSED: self._refused,
          RUNNING: self._running, ENDED: self._ended, RUNS: self._runs, WORKSPACE: self._workspace,
-         WORKSPACES: self._workspaces}[kind](read)
+         WORKSPACES: self._workspaces, USED: self._used}[kind](read)
         read.end()
 
     def _welcome(self, read):
@@ -138,6 +139,9 @@ class Message:
         self.pids, self.open_files, self.captured_bytes = read.u64(), read.u64(), read.u64()
         self.is_warm = bool(read.u8())
         self.text = read.text()
+
+    def _used(self, read):
+        self.id, self.cpu_us, self.is_frozen = read.text(), read.u64(), bool(read.u8())
 
     def _workspace(self, read):
         self.id = read.text()
