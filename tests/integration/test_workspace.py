@@ -267,7 +267,7 @@ def test_a_run_that_talks_has_a_pipe_for_its_answers(keeper):
     which it could send descriptors."""
     peer = keeper.greet()
     run = keeper.sh(peer, "while read line; do echo said $line >&3; echo printed; done\n"
-                    "readlink /proc/self/fd/[0-3] | cut -d: -f1; ls /proc/$$/fd | wc -l",
+                    "readlink /proc/self/fd/[0-3] | cut -d: -f1",
                     talks=1, lingers=1).id
     peer.close()
     with keeper.greet() as peer:
@@ -279,7 +279,7 @@ def test_a_run_that_talks_has_a_pipe_for_its_answers(keeper):
         os.close(started.channels["stdin"])
         peer.fds.remove(started.channels["stdin"])
         assert read_all(started.channels["stdout"]) == (
-            b"printed\nprinted\n" + 4 * b"pipe\n" + b"4\n")
+            b"printed\nprinted\n" + 4 * b"pipe\n")
         assert peer.result().reason == "exit_code_0"
         peer.about(wire.ACK, run)
 
