@@ -157,6 +157,46 @@ TEST(a_plain_run_takes_one_that_is_sealed)
 	IN_CHILD(take_sealed, d.path);
 }
 
+/* What a run with executable files leaves behind is for more of its kind, and gives way when
+ * other runs come. */
+static void seal_for_exec(void *ctx)
+{
+	struct keeper k;
+	struct root *root = NULL;
+	char *argv[] = { (char *)"true", NULL };
+	struct spec plain, own;
+
+	spec_init(&plain);
+	plain.argv = argv;
+	own = plain;
+	own.exec = true;
+	real_open(&k, ctx, &root);
+	k.favourite = root;
+	k.makes_ready = true;
+	k.favours = SEAL_EXEC;
+	make_ready(&k);
+	CHILD_CHECK(k.ready.boxes->seal == SEAL_EXEC && k.ready.boxes->next->seal == SEAL_NONE);
+	struct boxed *a = take_for(&k, root, &own);
+	CHILD_CHECK(a->is_ahead && a->seal == SEAL_EXEC);
+	make_ready(&k);
+	struct boxed *b = take_for(&k, root, &plain);
+	CHILD_CHECK(b->is_ahead && b->seal == SEAL_NONE); /* never one that is sealed for others */
+	make_ready(&k);
+	struct boxed *c = take_for(&k, root, &plain);
+	CHILD_CHECK(c->is_ahead && c->seal != SEAL_EXEC);
+	boxes_retire(&k, a);
+	boxes_retire(&k, b);
+	boxes_retire(&k, c);
+	real_close(&k);
+}
+
+TEST(a_run_takes_one_that_is_sealed_for_its_kind)
+{
+	SCRATCH(d);
+
+	IN_CHILD(seal_for_exec, d.path);
+}
+
 /* Have `n` made, within a limit of as many, and as often as it takes. */
 static void fill(struct keeper *k, size_t n)
 {
@@ -449,7 +489,8 @@ TEST(what_is_not_executed_is_no_python)
 TESTS(UNIT(retired_boxes_are_buried_one_by_one), UNIT(sealed_boxes_are_not_in_the_way_of_open_ones),
 	UNIT(open_ones_count_on_the_image_used_last_only),
 	UNIT(the_last_open_one_stays_when_there_are_too_many),
-	UNIT(a_plain_run_takes_one_that_is_sealed), UNIT(what_is_not_executed_is_no_python),
+	UNIT(a_plain_run_takes_one_that_is_sealed),
+	UNIT(a_run_takes_one_that_is_sealed_for_its_kind), UNIT(what_is_not_executed_is_no_python),
 	UNIT(boxes_are_taken_made_ahead_and_retired),
 	UNIT(nothing_is_made_beside_a_run_that_comes_alone),
 	UNIT(one_that_can_not_be_made_is_of_its_image_only),
