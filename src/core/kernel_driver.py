@@ -208,6 +208,45 @@ def _main():
             if isinstance(error, getattr(builtins, "BaseExceptionGroup", ())):
                 todo += error.exceptions
 
+    def width(c):
+        if c < "\x80":
+            return 1
+        import unicodedata
+        if unicodedata.combining(c):
+            return 0
+        return 2 if unicodedata.east_asian_width(c) in "WF" else 1
+
+    def align(text):
+        """Marks below what they mark: versions before 3.13 count characters, not columns."""
+        rows = text.split("\n")
+        for i in range(2, len(rows)):
+            line, marks = rows[i - 1], rows[i]
+            if rows[i - 2].lstrip(" |").startswith("File ") and not marks.strip(" |~^\t"):
+                rows[i] = "".join(c if c == "\t" else "\t" if (c, above) == (" ", "\t")
+                                  else c * width(above) for c, above in zip(marks, line))
+                rows[i] += marks[len(line):]
+        return "\n".join(rows)
+
+    def format_error(error, trace):
+        """As traceback does, but for the marks of versions before 3.13, where it takes bytes of
+        an operator's place for characters."""
+        anchors = getattr(traceback, "_extract_caret_anchors_from_line_segment", None)
+        if sys.version_info >= (3, 13):
+            return "".join(traceback.format_exception(type(error), error, trace))
+        if anchors:
+            traceback._extract_caret_anchors_from_line_segment = lambda line: anchors(
+                "".join(c if c < "\x80" else "x" for c in line))
+        try:
+            return align("".join(traceback.format_exception(type(error), error, trace)))
+        finally:
+            if anchors:
+                traceback._extract_caret_anchors_from_line_segment = anchors
+
+    def lines_of(code):
+        """As traceback wants them: it takes what a line ends with for one line feed."""
+        text = code.replace("\r\n", "\n").replace("\r", "\n")
+        return [line.rstrip() + "\n" for line in text.split("\n")]
+
     def show(error, name):
         hide_interrupt(error)
         trace = error.__traceback__
@@ -216,7 +255,7 @@ def _main():
         while trace and (trace.tb_frame.f_code.co_filename == "<string>" or
                          str(trace.tb_frame.f_globals.get("__name__")).startswith("asyncio.")):
             trace = trace.tb_next  # frames of ours, and of what awaits for us
-        return "".join(traceback.format_exception(type(error), error, trace))
+        return format_error(error, trace)
 
     def show_safely(error, name):
         try:
@@ -382,7 +421,7 @@ def _main():
 
     def execute(number, env, code):
         name = "<cell %d>" % number
-        linecache.cache[name] = (len(code), None, code.splitlines(True), name)
+        linecache.cache[name] = (len(code), None, lines_of(code), name)
         linecache.cache.pop("<cell %d>" % (number - CELLS_MAX), None)
         before, _ = walk()
         saved = {key: os.environ.get(key) for key in env}

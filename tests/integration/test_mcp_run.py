@@ -128,3 +128,32 @@ def test_the_url_of_the_stream_is_whole(client):
     got = client.good("sandbox.run", base_image="host", command=["true"])
     assert got["log_stream_url"] == (client.server.url.replace("http", "ws", 1)
                                      + f"/api/v1/sandbox/runs/{got['run_id']}/stream")
+
+
+# --- where an error is ---
+
+CARETS = [
+    ("1 / 0", "    1 / 0\n    ~~^~~\n"),  # without a newline at its end
+    ("if 1:\n\tx = (1)\t+ 1/0 \t\n", "    x = (1)\t+ 1/0\n           \t  ~^~\n"),
+    ("x = 1\r\ny = 2/0\r\n", "    y = 2/0\n        ~^~\n"),
+    ("s = '\u2028\x0c'\nt = 1 + 1/0", "    t = 1 + 1/0\n            ~^~\n"),
+    ("s = '日本' + 'é' / 0", "    s = '日本' + 'é' / 0\n                 ~~~~^~~\n"),
+    ("print('日本', 1/0)", "    print('日本', 1/0)\n                  ~^~\n"),
+    ("s = 'e\u0301' + 1/0", "    s = 'e\u0301' + 1/0\n              ~^~\n"),
+]
+
+
+@once
+@pytest.mark.parametrize("options", [{}, {"kernel": True}])
+def test_the_mark_of_an_error_is_below_it(client, options):
+    """With as many columns before it as there are before what it marks."""
+    for code, shown in CARETS:
+        result = client.call("run_python", session_id="s", code=code, **options)
+        assert shown in result["structuredContent"]["traceback"], code
+
+
+@once
+def test_the_mark_of_a_syntax_error_is_below_it(client):
+    result = client.call("run_python", session_id="s", code="x = '日本' + (1 2)")
+    assert ("    x = '日本' + (1 2)\n                  ^^^\n"
+            in result["structuredContent"]["traceback"])
