@@ -235,6 +235,92 @@ static int choose_limits(const struct settings *c, const struct policy_request *
 	return check_limits(ret, refusal);
 }
 
+/* What runs may do with their own files, from the least to the most. */
+enum exec_mode {
+	EXEC_OFF,
+	EXEC_ASK,
+	EXEC_ON,
+	EXEC_COUNT,
+};
+
+static const char *const exec_words[EXEC_COUNT] = {
+	[EXEC_OFF] = "off",
+	[EXEC_ASK] = "ask",
+	[EXEC_ON] = "on",
+};
+
+static int find_exec_mode(const char *word)
+{
+	for (int i = 0; i < EXEC_COUNT; i++) {
+		if (streq(exec_words[i], word))
+			return i;
+	}
+	return -EINVAL;
+}
+
+/* "untrusted=ask" into its mode; `*ret_level` is NULL where none is named. */
+static int parse_exec(const char *item, const struct profile **ret_level)
+{
+	char level[16];
+	const char *equals = strchr(item, '=');
+
+	*ret_level = NULL;
+	if (!equals)
+		return find_exec_mode(item);
+	(void)snprintf(level, sizeof(level), "%.*s", (int)(equals - item), item);
+	*ret_level = find_profile(level);
+	return *ret_level ? find_exec_mode(equals + 1) : -EINVAL;
+}
+
+int policy_check_exec(const char *item, struct err *err)
+{
+	const struct profile *level;
+
+	if (parse_exec(item, &level) >= 0)
+		return 0;
+	return err_set(err, -EINVAL,
+		"%s is not off, ask or on, nor one of them for a trust level, as untrusted=ask",
+		quote(item).text);
+}
+
+/* The last item that is for it. */
+static enum exec_mode exec_mode_of(const struct settings *c, const char *trust_level)
+{
+	enum exec_mode mode = EXEC_OFF;
+
+	for (size_t i = 0; c->workspace_exec[i]; i++) {
+		const struct profile *level;
+		int found = parse_exec(c->workspace_exec[i], &level);
+		bool fits =
+			level ? streq(level->name, trust_level) : !streq(trust_level, "untrusted");
+
+		if (fits && found >= 0)
+			mode = (enum exec_mode)found;
+	}
+	return mode;
+}
+
+bool policy_allows_exec(const struct settings *c, const char *trust_level)
+{
+	return exec_mode_of(c, trust_level) != EXEC_OFF;
+}
+
+static int choose_exec(const struct settings *c, const struct policy_request *q, struct policy *ret,
+	struct policy_refusal *refusal)
+{
+	enum exec_mode mode = exec_mode_of(c, ret->trust_level);
+
+	ret->workspace_exec = mode == EXEC_ON ? q->workspace_exec >= 0 : q->workspace_exec > 0;
+	if (!ret->workspace_exec || mode != EXEC_OFF)
+		return 0;
+	return refuse(refusal, "policy_denied",
+		json_pack("{s:s, s:s, s:s}", "requirement", "workspace_exec", "setting",
+			"SANDBOX_WORKSPACE_EXEC", "trust_level", ret->trust_level),
+		"workspace_exec is not allowed for trust_level %s: SANDBOX_WORKSPACE_EXEC of this "
+		"server is off for it; leave workspace_exec out, or have it set to ask or on",
+		ret->trust_level);
+}
+
 static int parse_whole(const char *text, uint64_t *ret)
 {
 	return str_parse_u64(text, INT64_MAX, ret);
@@ -330,6 +416,8 @@ int policy_decide(const struct settings *c, const struct policy_request *request
 		r = choose_network(c, request->network_policy, &p, refusal);
 	if (r == 0)
 		r = choose_limits(c, request, &p, refusal);
+	if (r == 0)
+		r = choose_exec(c, request, &p, refusal);
 	if (r != 0)
 		return r;
 	decide_approval(c, &p);

@@ -28,6 +28,7 @@ struct policy_request {
 	uint64_t timeout_sec;
 	uint64_t timeout_ms; /* instead */
 	uint64_t startup_timeout_sec;
+	int workspace_exec; /* 1: asked for, -1: not wanted, 0: nothing was said */
 };
 
 /* What they get. Texts are constants or the settings' own. */
@@ -42,12 +43,13 @@ struct policy {
 	uint64_t startup_timeout_sec;
 	uint64_t workspace_mb;
 	struct limits limits; /* the same for the box, and all others */
+	bool workspace_exec;  /* files of /workspace and /tmp can be executed */
 	uint64_t require;     /* mask of facets, from SANDBOX_REQUIRE */
 	const char *approval; /* the rule because of which it must wait for an admin, or NULL */
 };
 
 /* Why not. `code` is part of the interface: "invalid_spec_version", "invalid_request",
- * "policy_unsupported", "runtime_unavailable". */
+ * "policy_unsupported", "policy_denied", "runtime_unavailable". */
 struct policy_refusal {
 	const char *code;
 	char message[256];
@@ -65,6 +67,13 @@ const char *policy_rule_of_longer(
 
 /* Whether runs can have this runtime here. */
 bool policy_has_runtime(const char *name);
+
+/* Whether a run of that trust level may ask for executable files in its workspace. */
+bool policy_allows_exec(const struct settings *c, const char *trust_level);
+
+/* An item of SANDBOX_WORKSPACE_EXEC: "off", "ask", "on", or one of these for a trust level, as
+ * "untrusted=ask"; those without a level are for trusted and standard. -EINVAL with a sentence. */
+int policy_check_exec(const char *item, struct err *err);
 
 /* Variables as a JSON object of texts. -EINVAL or -E2BIG with a sentence that names the
  * variable, never its value. */

@@ -219,6 +219,41 @@ TEST(less_of_a_processor_than_can_be_granted_is_rounded_up)
 	CHECK_EQ(f.p.limits.cpu_milli, 10);
 }
 
+static bool has_exec(struct fixture *f, const char *trust_level, int asked)
+{
+	struct policy_request q = { .trust_level = trust_level, .workspace_exec = asked };
+
+	return decide(f, q) == 0 && f->p.workspace_exec;
+}
+
+TEST(executable_files_are_granted_by_trust_level)
+{
+	FIXTURE(off, NULL);
+
+	CHECK(!has_exec(&off, "trusted", 0));
+	check_refused(&off, (struct policy_request){ .workspace_exec = 1 }, "policy_denied",
+		"{\"requirement\":\"workspace_exec\",\"setting\":\"SANDBOX_WORKSPACE_EXEC\","
+		"\"trust_level\":\"standard\"}");
+	CHECK(strstr(off.refusal.message, "SANDBOX_WORKSPACE_EXEC") != NULL);
+	FIXTURE(ask, "SANDBOX_WORKSPACE_EXEC=ask", NULL);
+	CHECK(!has_exec(&ask, NULL, 0) && has_exec(&ask, NULL, 1) && !has_exec(&ask, NULL, -1));
+	CHECK_EQ(decide(&ask, (struct policy_request){ .trust_level = "untrusted",
+				      .workspace_exec = 1 }),
+		-EPERM);
+	FIXTURE(on, "SANDBOX_WORKSPACE_EXEC=on", NULL);
+	CHECK(has_exec(&on, "trusted", 0) && has_exec(&on, "standard", 1));
+	CHECK(!has_exec(&on, "standard", -1) && !has_exec(&on, "untrusted", 0));
+	CHECK_EQ(decide(&on, (struct policy_request){ .trust_level = "untrusted",
+				     .workspace_exec = 1 }),
+		-EPERM);
+	FIXTURE(mixed, "SANDBOX_WORKSPACE_EXEC=on,untrusted=ask,trusted=off", NULL);
+	CHECK(has_exec(&mixed, "standard", 0) && has_exec(&mixed, "untrusted", 1));
+	CHECK(!has_exec(&mixed, "untrusted", 0) && !has_exec(&mixed, "trusted", 0));
+	CHECK_EQ(policy_check_exec("yes", NULL), -EINVAL);
+	CHECK_EQ(policy_check_exec("strangers=on", NULL), -EINVAL);
+	CHECK_EQ(policy_check_exec("untrusted=", NULL), -EINVAL);
+}
+
 TEST(what_means_nothing_is_an_invalid_request)
 {
 	static const struct policy_request bad[] = {
@@ -355,7 +390,8 @@ TEST(an_environment_has_a_size)
 	CHECK_EQ(policy_check_env(env, NULL), -E2BIG);
 }
 
-TESTS(UNIT(time_is_given_in_milliseconds_as_well), UNIT(what_is_not_asked_for_has_a_default),
+TESTS(UNIT(executable_files_are_granted_by_trust_level),
+	UNIT(time_is_given_in_milliseconds_as_well), UNIT(what_is_not_asked_for_has_a_default),
 	UNIT(a_default_is_a_part_of_the_machine), UNIT(a_default_is_never_more_than_the_most),
 	UNIT(what_fits_is_echoed), UNIT(too_much_is_clamped_to_the_trust_level_and_the_server),
 	UNIT(what_can_not_be_honoured_is_refused_by_code),

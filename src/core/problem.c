@@ -33,6 +33,7 @@ static const struct code {
 	{ "unauthorized", 401 },
 	{ "forbidden", 403 },
 	{ "approval_required", 403 },
+	{ "policy_denied", 403 },
 	{ "not_found", 404 },
 	{ "run_not_found", 404 },
 	{ "session_not_found", 404 },

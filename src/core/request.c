@@ -56,6 +56,7 @@ static const struct field fields[] = {
 		"\"deny_all\"", NULL },
 	{ "trust_level", FIELD_WORD, BOTH, AT(trust_level), 0, 0, trust_words, "\"standard\"",
 		NULL },
+	{ "workspace_exec", FIELD_BOOL, BOTH, SIZE_MAX, 0, 0, NULL, NULL, NULL },
 	{ TEXT(persona_id) },
 	{ TEXT(workspace_id) },
 	{ TEXT(workspace_group_id) },
@@ -478,6 +479,7 @@ int request_decide(const struct request *r, const struct settings *c, struct pol
 	struct problem *problem)
 {
 	struct policy_refusal refusal = { 0 };
+	const json_t *exec = json_object_get(r->body, "workspace_exec");
 	struct policy_request asked = {
 		.spec_version = r->spec_version,
 		.trust_level = r->trust_level,
@@ -488,6 +490,7 @@ int request_decide(const struct request *r, const struct settings *c, struct pol
 		.timeout_sec = r->timeout_sec,
 		.timeout_ms = r->timeout_ms,
 		.startup_timeout_sec = r->startup_timeout_sec,
+		.workspace_exec = exec ? (json_is_true(exec) ? 1 : -1) : 0,
 	};
 
 	if (policy_decide(c, &asked, ret, &refusal) == 0)

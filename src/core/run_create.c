@@ -39,6 +39,17 @@ static void refuse_with(struct creation *c, const char *code, const char *text)
 	refuse(c, &problem);
 }
 
+/* What was granted to the session, as far as a run of this trust level may have it. */
+static json_t *inherited_exec(const struct session *session, const json_t *body)
+{
+	const char *level = json_string_value(json_object_get(body, "trust_level"));
+	int64_t granted = session->row.workspace_exec;
+
+	if (granted == STORE_NULL || !level)
+		return NULL;
+	return json_boolean(granted && policy_allows_exec(session->service->settings, level));
+}
+
 /* Fields that were not sent are those of the session. */
 static int inherit(const struct session *session, struct request *request, struct problem *problem)
 {
@@ -54,6 +65,7 @@ static int inherit(const struct session *session, struct request *request, struc
 	json_set_missing(body, "runtime", json_string(row->runtime));
 	json_set_missing(body, "network_policy", json_string(row->network_policy));
 	json_set_missing(body, "trust_level", json_string(row->trust_level));
+	json_set_missing(body, "workspace_exec", inherited_exec(session, body));
 	if (!json_object_get(body, "timeout_ms"))
 		json_set_missing(body, "timeout_sec", json_integer(row->timeout_sec));
 	json_set_missing(body, "env", row->env ? json_loads(row->env, 0, NULL) : NULL);
@@ -158,6 +170,7 @@ static void fill_row(struct run *run, const struct run_wish *wish)
 	run_set_text(&row->scope_snapshot_id, r->scope_snapshot_id);
 	run_set_text(&row->source, wish->source);
 	run_set_text(&row->trace_id, wish->trace_id);
+	row->workspace_exec = run->policy.workspace_exec;
 	if (r->labels)
 		row->labels = json_write(r->labels, 0, 0, NULL);
 	row->exit_code = row->signal = row->expires_sec = STORE_NULL;

@@ -95,6 +95,9 @@ static json_t *common(const struct run_row *row, const json_t *usage)
 			json_text_or_null(*(char *const *)((const char *)row + texts[i].offset)));
 	set(o, "exit_code", number_or_null(row->exit_code));
 	set(o, "signal", number_or_null(row->signal));
+	set(o, "workspace_exec",
+		row->workspace_exec == STORE_NULL ? json_null()
+						  : json_boolean(row->workspace_exec));
 	set(o, "labels", row->labels ? parsed_or_null(row->labels) : json_object());
 	add_status(o, row, usage);
 	return o;

@@ -105,6 +105,7 @@ static void fill_spec(const struct run *run, struct spec *spec)
 	spec->limits.capture_bytes = c->max_artifact_run_mb << 20;
 	spec->require = run->policy.require;
 	spec->takes_files = run_takes_files(run);
+	spec->exec = run->policy.workspace_exec;
 	spec->lingers = true;
 	spec->lists = run->lists;
 	spec->talks = run->kernel != NULL;

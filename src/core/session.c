@@ -416,6 +416,9 @@ json_t *session_json(const struct session *session)
 	set(o, "env", object_of(row->env));
 	set(o, "labels", object_of(row->labels));
 	set(o, "trust_level", json_text_or_null(row->trust_level));
+	set(o, "workspace_exec",
+		row->workspace_exec == STORE_NULL ? json_null()
+						  : json_boolean(row->workspace_exec));
 	set(o, "created_at", json_text_or_null(row->created_at));
 	set(o, "expires_at", json_text_or_null(row->expires_at));
 	set(o, "policy_hash", json_text_or_null(row->policy_hash));

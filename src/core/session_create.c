@@ -140,6 +140,7 @@ static void fill_row(
 	row->memory_mb = (int64_t)policy->memory_mb;
 	row->timeout_sec = (int64_t)policy->timeout_sec;
 	row->uid = STORE_NULL;
+	row->workspace_exec = policy->workspace_exec;
 	session_set_text(&row->name, wish->name);
 	session->workspace_bytes = policy->workspace_mb << 20;
 	fill_times(session);

@@ -86,6 +86,7 @@ struct settings {
 	char seccomp_digest[65];          /* of its contents in canonical form, for policy_hash */
 	char *apparmor;                   /* SANDBOX_DOCKER_APPARMOR_PROFILE; for docker, later */
 	char **require;                   /* SANDBOX_REQUIRE: facets without which no run is made */
+	char **workspace_exec;            /* SANDBOX_WORKSPACE_EXEC: see policy_check_exec() */
 	/* SANDBOX_APPROVAL_REQUIRED: rules such as "all", "trusted", "memory_mb>4096", "cpu>2",
 	 * "timeout_sec>300"; runs that fit one wait for an admin */
 	char **approval_for;

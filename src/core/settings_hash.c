@@ -58,6 +58,14 @@ static json_t *value_of(const struct settings *c, const struct setting_row *row)
 	abort();
 }
 
+static bool is_hashed(const struct settings *c, const struct setting_row *row)
+{
+	if (!row->policy_unless_standard)
+		return row->policy;
+	const char *const *items = *(const char *const *const *)setting_get(c, row); /* a list */
+	return !items[0] || items[1] || !streq(items[0], row->standard);
+}
+
 void settings_policy_hash(const struct settings *c, char ret[65])
 {
 	AUTO_JSON *object = json_object();
@@ -65,7 +73,8 @@ void settings_policy_hash(const struct settings *c, char ret[65])
 	for (size_t i = 0; i < n_setting_rows; i++) {
 		const struct setting_row *row = &setting_rows[i];
 
-		if (row->policy && json_object_set_new(object, row->name, value_of(c, row)) < 0)
+		if (is_hashed(c, row) &&
+			json_object_set_new(object, row->name, value_of(c, row)) < 0)
 			abort();
 	}
 	AUTO_FREE char *text = json_dumps(

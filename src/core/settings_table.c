@@ -190,6 +190,12 @@ const struct setting_row setting_rows[] = {
 	{ GROUP_POLICY, "SANDBOX_REQUIRE", SETTING_LIST, AT(require), .check = setting_check_facet,
 		.help = "Protections without which a run is refused, such "
 			"as `memory,seccomp`, or `all`." },
+	{ GROUP_POLICY, "SANDBOX_WORKSPACE_EXEC", SETTING_LIST, AT(workspace_exec), "off",
+		.policy_unless_standard = true, .check = policy_check_exec,
+		.help = "Whether runs can execute files of /workspace and /tmp: `off`, `ask` (those "
+			"that ask for it by `workspace_exec`), or `on` (all that do not refuse it). "
+			"That is for the trust levels trusted and standard; one by itself, untrusted "
+			"too, is given as `untrusted=ask`. A part of the hash unless it is off." },
 	{ GROUP_POLICY, "SANDBOX_APPROVAL_REQUIRED", SETTING_LIST, AT(approval_for),
 		.check = policy_check_rule,
 		.help = "Runs that wait for an admin: `all`, a trust level, or "

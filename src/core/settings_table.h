@@ -47,8 +47,9 @@ struct setting_row {
 	const char *standard; /* the default as text; NULL: not set */
 	uint64_t min;
 	uint64_t max;
-	const char *const *words; /* ends with NULL */
-	bool policy;              /* a part of policy_hash */
+	const char *const *words;    /* ends with NULL */
+	bool policy;                 /* a part of policy_hash */
+	bool policy_unless_standard; /* ... but where it is the default: it came later */
 	/* Text and items of lists: 0, or a negative errno with what is wrong about it. */
 	int (*check)(const char *text, struct err *err);
 	const char *note; /* what the manual says instead of a default */

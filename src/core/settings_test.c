@@ -390,6 +390,24 @@ TEST(the_policy_hash_knows_policy_and_nothing_else)
 	CHECK(!streq(before, after));
 }
 
+TEST(the_policy_hash_has_what_came_later_only_where_it_is_not_the_default)
+{
+	FIXTURE(f);
+	char before[65];
+	char after[65];
+
+	CHECK_EQ(load(&f, NULL), 0);
+	settings_policy_hash(&f.c, before);
+	(void)setenv("SANDBOX_WORKSPACE_EXEC", "off", 1);
+	CHECK_EQ(load(&f, NULL), 0);
+	settings_policy_hash(&f.c, after);
+	CHECK_STR(before, after);
+	(void)setenv("SANDBOX_WORKSPACE_EXEC", "ask", 1);
+	CHECK_EQ(load(&f, NULL), 0);
+	settings_policy_hash(&f.c, after);
+	CHECK(!streq(before, after));
+}
+
 TEST(the_manual_is_what_the_rows_say)
 {
 	const char *update = getenv("BELLJAR_UPDATE");
@@ -416,4 +434,5 @@ TESTS(UNIT(the_manual_is_what_the_rows_say), UNIT(defaults_are_those_of_the_inte
 	UNIT(settings_that_do_not_go_together_are_refused), UNIT(only_loopback_is_local),
 	UNIT(users_or_tokens_make_it_a_server_for_many), UNIT(a_list_may_be_json),
 	UNIT(a_list_has_an_end), UNIT(the_policy_hash_is_that_of_the_interface),
-	UNIT(the_policy_hash_knows_policy_and_nothing_else))
+	UNIT(the_policy_hash_knows_policy_and_nothing_else),
+	UNIT(the_policy_hash_has_what_came_later_only_where_it_is_not_the_default))

@@ -134,14 +134,25 @@ static bool is_success(const struct run *run)
 	return run->row.reason_code && streq(run->row.reason_code, "exit_code_0");
 }
 
+/* What the C library and shells say of a file on a mount that is noexec, among others. */
+static bool is_for_want_of_exec(const struct run *run, const char *printed)
+{
+	return !run->policy.workspace_exec && printed &&
+	       (strstr(printed, "Permission denied") ||
+		       strstr(printed, "failed to map segment from shared object"));
+}
+
 /* What a model may do about it; null when the code itself decided how it ended. */
-static json_t *message_of(const struct call *c, const struct run *run)
+static json_t *message_of(const struct call *c, const struct run *run, const char *printed)
 {
 	const char *reason = run->row.reason_code ? run->row.reason_code : "";
 	const char *advice = advice_of_reason(reason, c->tool == &tool_sandbox_run);
 	const char *detail = run->row.message ? run->row.message : "";
 	char text[512];
 
+	if (streq(reason, "nonzero_exit") && is_for_want_of_exec(run, printed))
+		return json_string(
+			"a file of the session or of /tmp was to be executed or loaded? " SPEC_NOEXEC_HINT);
 	if (is_success(run) || streq(reason, "nonzero_exit") || (!advice && !detail[0]))
 		return json_null();
 	if (advice)
@@ -174,7 +185,7 @@ static json_t *outcome_of(const struct call *c, const struct run *run)
 	set(o, "stderr", output_read(run->stream, true, max, &is_cut));
 	set(o, "truncated", json_boolean(is_cut));
 	set(o, "reason_code", json_text_or_null(run->row.reason_code));
-	set(o, "message", message_of(c, run));
+	set(o, "message", message_of(c, run, json_string_value(json_object_get(o, "stderr"))));
 	if (run->result.usage.wall_us != USAGE_UNKNOWN)
 		set(o, "duration_ms",
 			json_integer((json_int_t)(run->result.usage.wall_us + 500) / 1000));
@@ -242,6 +253,9 @@ static json_t *body_of(const struct lang *l, const json_t *arguments, const char
 	set(body, "env", env_of(l, json_object_get(arguments, "env")));
 	set(body, "labels", json_pack("{s:s,s:s}", "door", "mcp", "tool", tool));
 	set_limits(body, json_object_get(arguments, "limits"));
+	if (json_object_get(arguments, "workspace_exec"))
+		(void)json_object_set(
+			body, "workspace_exec", json_object_get(arguments, "workspace_exec"));
 	return body;
 }
 
@@ -417,6 +431,10 @@ static void sandbox_run(struct call *c, const json_t *arguments)
 	"\"env\":{\"type\":\"object\",\"maxProperties\":64,\"additionalProperties\":"              \
 	"{\"type\":\"string\"},\"description\":"                                                   \
 	"\"Environment variables; only names that the server allows.\"}"
+#define EXEC                                                                                       \
+	"\"workspace_exec\":{\"type\":\"boolean\",\"description\":"                                \
+	"\"Whether files in the session and /tmp can be executed (compiled programs, ./script, "   \
+	"native modules), where the server allows it; it is in effect for this call.\"}"
 #define OUTCOME                                                                                    \
 	"\"run_id\":{\"type\":\"string\"},"                                                        \
 	"\"exit_code\":{\"type\":[\"integer\",\"null\"],\"description\":"                          \
@@ -448,7 +466,7 @@ const struct mcp_tool tool_run_python = {
 		"{" SCHEMA_DIALECT ",\"type\":\"object\",\"additionalProperties\":false,"
 		"\"required\":[\"session_id\",\"code\"],\"properties\":{" SCHEMA_SESSION_ID ","
 		"\"code\":{\"type\":\"string\",\"description\":\"Python source\"}," LIMITS "," ENV
-		","
+		"," EXEC ","
 		"\"kernel\":{\"type\":\"boolean\",\"default\":false,\"description\":"
 		"\"Use the interpreter that the session keeps, with the variables of the calls "
 		"before.\"},"
@@ -476,7 +494,7 @@ const struct mcp_tool tool_run_code = {
 		"\"such as javascript, shell or c\"},"
 		"\"code\":{\"type\":\"string\"},"
 		"\"stdin\":{\"type\":\"string\",\"description\":\"what it can read\"}," LIMITS
-		"," ENV "}}",
+		"," ENV "," EXEC "}}",
 	.output_schema = CODE_OUTPUT,
 	.annotations = TOOL_CHANGES,
 	.run = run_code,
@@ -510,7 +528,7 @@ const struct mcp_tool tool_sandbox_run = {
 		"[\"trusted\",\"standard\",\"untrusted\"]}," ID("persona_id") "," ID("workspace_id") "," ID(
 			"workspace_group_id") "," ID("scope_snapshot_id") ","
 									  "\"spec_version\":{\"type\":\"string\",\"maxLength\":32}," ENV
-									  "},"
+									  "," EXEC "},"
 									  "\"oneOf\":[{\"required\":[\"session_id\",\"command\"]},"
 									  "{\"required\":[\"base_image\",\"command\"]}]}",
 	.output_schema =

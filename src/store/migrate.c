@@ -51,10 +51,19 @@ static int add_run_frames(sqlite3 *db)
 		db, "ALTER TABLE sandbox_runs ADD COLUMN frames TEXT", NULL, NULL, NULL);
 }
 
+static int add_workspace_exec(sqlite3 *db)
+{
+	return sqlite3_exec(db,
+		"ALTER TABLE sandbox_sessions ADD COLUMN workspace_exec INTEGER;"
+		"ALTER TABLE sandbox_runs ADD COLUMN workspace_exec INTEGER",
+		NULL, NULL, NULL);
+}
+
 migrate_step *const migrate_steps[] = {
 	create_tables,
 	add_session_name,
 	add_run_frames,
+	add_workspace_exec,
 };
 const size_t migrate_n_steps = ARRAY_SIZE(migrate_steps);
 

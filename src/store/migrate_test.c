@@ -138,11 +138,14 @@ static int make_version_1(sqlite3 *db)
 {
 	int code = migrate_steps[0](db);
 
-	return code == SQLITE_OK ? sqlite3_exec(db,
-					   "ALTER TABLE sandbox_sessions DROP COLUMN name;"
-					   "ALTER TABLE sandbox_runs DROP COLUMN frames",
-					   NULL, NULL, NULL)
-				 : code;
+	return code == SQLITE_OK
+		       ? sqlite3_exec(db,
+				 "ALTER TABLE sandbox_sessions DROP COLUMN name;"
+				 "ALTER TABLE sandbox_sessions DROP COLUMN workspace_exec;"
+				 "ALTER TABLE sandbox_runs DROP COLUMN workspace_exec;"
+				 "ALTER TABLE sandbox_runs DROP COLUMN frames",
+				 NULL, NULL, NULL)
+		       : code;
 }
 
 TEST(sessions_of_a_first_version_have_no_name)

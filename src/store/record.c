@@ -57,6 +57,7 @@ static const struct column run_columns[] = {
 	INT(run_row, artifact_bytes),
 	INT(run_row, cpu_us),
 	INT(run_row, expires_sec),
+	INT(run_row, workspace_exec),
 };
 
 /* Those that name one value also hold started_at, by which such a listing is sorted. */
@@ -104,6 +105,7 @@ static const struct column session_columns[] = {
 	INT(session_row, timeout_sec),
 	INT(session_row, expires_sec),
 	INT(session_row, uid),
+	INT(session_row, workspace_exec),
 };
 
 static const struct table_index session_indexes[] = {

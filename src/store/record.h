@@ -44,7 +44,8 @@ struct run_row {
 	int64_t log_bytes;
 	int64_t artifact_bytes;
 	int64_t cpu_us;
-	int64_t expires_sec; /* when what it left may be removed */
+	int64_t expires_sec;    /* when what it left may be removed */
+	int64_t workspace_exec; /* 1: its files could be executed; 0; STORE_NULL: not known */
 };
 extern const struct table run_table; /* sandbox_runs */
 
@@ -71,8 +72,10 @@ struct session_row {
 	double cpu_limit;
 	int64_t memory_mb;
 	int64_t timeout_sec;
-	int64_t expires_sec; /* STORE_NULL: never */
-	int64_t uid;         /* whose files its workspace holds on the host, if privileged */
+	int64_t expires_sec;    /* STORE_NULL: never */
+	int64_t uid;            /* whose files its workspace holds on the host, if privileged */
+	int64_t workspace_exec; /* 1 or 0 for runs that say nothing; STORE_NULL: as the policy says
+				 */
 };
 extern const struct table session_table; /* sandbox_sessions */
 

@@ -7,6 +7,8 @@ import sysconfig
 
 import pytest
 
+from server import make_server, server  # noqa: F401 (fixtures)
+from test_mcp import Client
 from test_run import needs, said
 
 HINT = ("files in /workspace and /tmp cannot be executed (noexec): "
@@ -111,3 +113,66 @@ def test_what_may_not_be_executed_anyway_is_not_blamed_on_the_mount(jar):
         done = jar.run(option, "--copy-in", plain, "--", "./plain")
         assert done.returncode == 126
         assert said(done) == "could not start: cannot execute './plain': Permission denied"
+
+
+# --- the service ---
+
+COPY = "cp /usr/bin/true t && ./t && cp t /tmp && /tmp/t"
+
+
+def test_the_service_does_not_execute_unless_it_is_allowed(server):
+    run = server.sh(COPY)
+    assert (run["exit_code"], run["workspace_exec"]) == (126, False)
+    assert run["message"] == f"exited with status 126, cannot execute: {HINT}"
+    assert server.session()["workspace_exec"] is False
+    for answer in (server.start_run("true", workspace_exec=True),
+                   server.post("/sessions", json={"spec_version": "1.0", "base_image": "host",
+                                                  "workspace_exec": True})):
+        error = answer.json()["error"]
+        assert (answer.status_code, error["code"]) == (403, "policy_denied")
+        assert "SANDBOX_WORKSPACE_EXEC" in error["message"]
+        assert error["details"]["setting"] == "SANDBOX_WORKSPACE_EXEC"
+    assert server.start_run("true", workspace_exec=False).status_code == 200
+    assert server.start_run("true", workspace_exec="yes").status_code == 422
+
+
+def test_a_run_may_ask_for_more_than_its_session_and_for_less(make_server):
+    server = make_server(SANDBOX_WORKSPACE_EXEC="ask")
+    plain, own = server.session(), server.session(workspace_exec=True)
+    assert (plain["workspace_exec"], own["workspace_exec"]) == (False, True)
+    for session, fields, runs in ((plain, {}, False), (plain, {"workspace_exec": True}, True),
+                                  (own, {}, True), (own, {"workspace_exec": False}, False),
+                                  (own, {"trust_level": "untrusted"}, False)):
+        run = server.sh(COPY, session_id=session["id"], **fields)
+        assert (run["exit_code"], run["workspace_exec"]) == (0 if runs else 126, runs)
+    assert server.sh(COPY)["exit_code"] == 126
+    run = server.sh(COPY, workspace_exec=True)
+    assert (run["exit_code"], run["workspace_exec"]) == (0, True)
+    assert server.start_run("true", workspace_exec=True,
+                            trust_level="untrusted").status_code == 403
+    server.stop()
+    server.start()  # what is stored says the same
+    assert server.status(run["id"])["workspace_exec"] is True
+    assert server.sh(COPY, session_id=own["id"])["exit_code"] == 0
+
+
+def test_where_it_is_on_runs_need_not_ask(make_server):
+    server = make_server(SANDBOX_WORKSPACE_EXEC="on")
+    assert server.sh(COPY)["exit_code"] == 0
+    assert server.sh(COPY, trust_level="untrusted")["exit_code"] == 126
+    assert server.sh(COPY, workspace_exec=False)["exit_code"] == 126
+
+
+CALL = "import shutil, subprocess; shutil.copy('/usr/bin/true', 't'); subprocess.run('./t', check=True)"
+
+
+def test_models_are_told_and_can_ask(make_server):
+    client = Client(make_server(SANDBOX_WORKSPACE_EXEC="ask"))
+    refused = client.call("run_python", session_id="s", code=CALL)
+    assert HINT in refused["structuredContent"]["message"]
+    assert client.good("run_python", session_id="s", code=CALL, workspace_exec=True)
+    assert client.good("run_code", session_id="s", language="shell", code="./t",
+                       workspace_exec=True)
+    got = client.good("sandbox.run", base_image="host", command=["sh", "-c", COPY],
+                      workspace_exec=True)
+    assert got["exit_code"] == 0
