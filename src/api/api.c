@@ -32,6 +32,7 @@ static const struct route *const tables_of_routes[] = {
 	routes_files,
 	routes_fetch,
 	routes_approvals,
+	routes_logs,
 	routes_stream,
 	routes_fathom,
 	routes_mcp,

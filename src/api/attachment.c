@@ -43,14 +43,19 @@ static void set_range(struct exchange *x, const char *part, uint64_t size)
 	exchange_set_header(x, "Content-Range", text);
 }
 
-static void send_part(
-	struct exchange *x, const struct attachment *a, uint64_t offset, uint64_t size, int fd)
+void attachment_set_range(struct exchange *x, uint64_t offset, uint64_t size, uint64_t total)
 {
 	char part[48];
 
 	(void)snprintf(part, sizeof(part), "%" PRIu64 "-%" PRIu64, offset, offset + size - 1);
+	set_range(x, part, total);
+}
+
+static void send_part(
+	struct exchange *x, const struct attachment *a, uint64_t offset, uint64_t size, int fd)
+{
 	set_headers(x, a, false);
-	set_range(x, part, a->size);
+	attachment_set_range(x, offset, size, a->size);
 	exchange_reply_file(x, 206, a->mime, fd, a->offset + offset, size);
 }
 
@@ -70,20 +75,20 @@ static void send_whole(struct exchange *x, const struct attachment *a, int *fd)
 		exchange_reply_file(x, 200, a->mime, take_fd(fd), a->offset, a->size);
 }
 
-/* 416. That several are asked for is no fault of theirs, and is said. */
-static void refuse_range(struct exchange *x, const struct attachment *a, const char *range)
+/* That several are asked for is no fault of theirs, and is said. */
+void attachment_refuse_range(struct exchange *x, const char *range, uint64_t total)
 {
 	size_t n = range_count(range);
 	struct problem p = { 0 };
 
-	set_range(x, "*", a->size);
+	set_range(x, "*", total);
 	if (n > 1) {
 		(void)problem_set(&p, "invalid_request", "Multi-range not supported");
 		problem_add(&p, "ranges", json_integer((json_int_t)n));
 		p.place = PROBLEM_IN_HEADER;
 	} else {
 		(void)problem_set(&p, "invalid_range",
-			"the range is not one of bytes within this file of %" PRIu64, a->size);
+			"the range is not one of bytes within this file of %" PRIu64, total);
 	}
 	p.status = 416;
 	reply_problem(x, &p);
@@ -107,6 +112,6 @@ void attachment_reply(struct exchange *x, const struct attachment *a)
 	} else if (verdict == RANGE_PART) {
 		send_part(x, a, offset, size, take_fd(&fd));
 	} else {
-		refuse_range(x, a, range);
+		attachment_refuse_range(x, range, a->size);
 	}
 }

@@ -17,3 +17,9 @@ struct attachment {
 
 /* Answer as Range, If-Range, If-None-Match and Accept-Encoding ask for. */
 void attachment_reply(struct exchange *x, const struct attachment *a);
+
+/* For other answers that have parts: Content-Range of `size` bytes from `offset` on, of `total`. */
+void attachment_set_range(struct exchange *x, uint64_t offset, uint64_t size, uint64_t total);
+
+/* Answer with 416 that `range` is no part of so many bytes. */
+void attachment_refuse_range(struct exchange *x, const char *range, uint64_t total);

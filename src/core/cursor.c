@@ -117,7 +117,7 @@ struct cursor *cursor_open(struct stream *s, uint64_t from_seq, void (*wake)(voi
 	if (from_seq < oldest) {
 		c->wanted = from_seq;
 		c->next = oldest;
-	} else if (from_seq != STREAM_TAIL && from_seq > s->last_seq) {
+	} else if (from_seq != STREAM_TAIL && from_seq > s->last_seq && !s->has_ended) {
 		c->awaited = from_seq;
 	}
 	if (s->n_cursors++ == 0 && has_heartbeats(s))
@@ -239,13 +239,13 @@ static bool is_stale(struct cursor *c)
 		       record->time_ns + s->options.heartbeat_ms * 1000000 < clock_realtime_ns());
 }
 
-/* What it waited for did not come: then it gets what there is. */
+/* What it waited for did not come: then it only gets the end. */
 static void stop_awaiting(struct cursor *c)
 {
-	if (c->awaited > c->stream->last_seq) {
-		c->wanted = c->awaited;
-		c->next = c->stream->index.first_seq;
-	}
+	const struct stream *s = c->stream;
+
+	if (c->awaited > s->last_seq && s->last_seq >= s->index.first_seq)
+		c->next = s->last_seq;
 	c->awaited = 0;
 }
 
@@ -313,6 +313,11 @@ bool cursor_next_frame(struct cursor *c, struct stream_frame *ret)
 	}
 	c->next++;
 	return true;
+}
+
+bool cursor_is_broken(const struct cursor *c)
+{
+	return c->is_broken;
 }
 
 bool cursor_is_done(const struct cursor *c)

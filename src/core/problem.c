@@ -40,6 +40,7 @@ static const struct code {
 	{ "snapshot_not_found", 404 },
 	{ "artifact_not_found", 404 },
 	{ "file_not_found", 404 },
+	{ "output_not_found", 404 },
 	{ "method_not_allowed", 405 },
 	{ "protocol_version_unsupported", 426 },
 	{ "idempotency_conflict", 409 },

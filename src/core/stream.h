@@ -178,9 +178,10 @@ bool stream_take_files(struct stream *s, struct stream_files *ret);
 
 /* --- subscribers --- */
 
-/* Where to begin: from_seq >= 1 is that frame (if there is no such frame yet, wait for it; if
- * retention removed it, or the stream has ended without it, the oldest, after a "resume" event
- * frame); 0 is the oldest there is; STREAM_TAIL is what comes next. */
+/* Where to begin: from_seq >= 1 is that frame (if retention removed it, the oldest, after a
+ * "resume" event frame; if there is no such frame yet, wait for it, and if the stream ends without
+ * it, give its last frame, the end; of a stream that has ended already, nothing); 0 is the oldest
+ * there is; STREAM_TAIL is what comes next. */
 #define STREAM_TAIL UINT64_MAX
 
 /* `wake` is called on the loop when there may be a frame after cursor_next() had none, or the
@@ -206,6 +207,8 @@ bool cursor_next_frame(struct cursor *c, struct stream_frame *ret);
 /* All frames were given and none will follow, or a file can not be read any more. Ask after
  * cursor_next() had none. */
 bool cursor_is_done(const struct cursor *c);
+/* ... which was for the latter. */
+bool cursor_is_broken(const struct cursor *c);
 
 DEFINE_CLEANUP(struct stream, stream_unref)
 DEFINE_CLEANUP(struct cursor, cursor_close)

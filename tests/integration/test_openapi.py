@@ -216,6 +216,7 @@ def test_answers_about_runs_fit(server, check):
     for run_id in (run["id"], live["id"], UNKNOWN):
         check(one, server.get(f"/runs/{run_id}"))
         check(api("/runs/{id}/artifacts"), server.get(f"/runs/{run_id}/artifacts"))
+        check(api("/runs/{id}/logs"), server.get(f"/runs/{run_id}/logs"))
         check(api("/runs/{id}/cancel"), server.post(f"/runs/{run_id}/cancel"), "post")
     check(api("/runs/{id}/stream"), server.get(f"/runs/{run['id']}/stream"))
     file = api("/runs/{id}/artifacts/{path}")
