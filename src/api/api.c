@@ -32,6 +32,8 @@ static const struct route *const tables_of_routes[] = {
 	routes_files,
 	routes_fetch,
 	routes_approvals,
+	routes_kernel,
+	routes_listing,
 	routes_logs,
 	routes_stream,
 	routes_fathom,

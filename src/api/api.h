@@ -96,6 +96,8 @@ extern const struct route routes_snapshots[];
 extern const struct route routes_files[];
 extern const struct route routes_fetch[];
 extern const struct route routes_approvals[];
+extern const struct route routes_kernel[];
+extern const struct route routes_listing[];
 extern const struct route routes_logs[];
 extern const struct route routes_stream[];
 extern const struct route routes_fathom[];

@@ -104,6 +104,18 @@ enum kernel_stage {
 };
 enum kernel_stage kernel_stage(const struct session *session, const void *ctx);
 
+/* What there is of an interpreter now. */
+struct kernel_now {
+	const char *state;  /* "none", "starting", "awaiting_approval", "idle", "busy", "ending" */
+	const char *run_id; /* of its run; NULL: there is none. Valid until something is done */
+	size_t n_waiting;   /* executions, the one under way included */
+	uint32_t execution_count;
+};
+struct kernel_now kernel_look(const struct session *session);
+
+/* How an execution ended, by the same codes as of a run. */
+const char *kernel_reason(const struct kernel_result *r);
+
 /* True for an interpreter that has nothing to do, and so is no reason for its session to stay. */
 bool kernel_is_idle(const struct session *session);
 

@@ -123,6 +123,44 @@ enum kernel_stage kernel_stage(const struct session *session, const void *ctx)
 	return k->is_executing ? KERNEL_RUNS : KERNEL_STARTS;
 }
 
+struct kernel_now kernel_look(const struct session *session)
+{
+	static const char *const states[] = {
+		[STATE_NONE] = "none",
+		[STATE_CREATING] = "starting",
+		[STATE_STARTING] = "starting",
+		[STATE_IDLE] = "idle",
+		[STATE_CHECKING] = "busy",
+		[STATE_BUSY] = "busy",
+		[STATE_ENDING] = "ending",
+	};
+	const struct kernel *k = session->kernel;
+
+	if (!k)
+		return (struct kernel_now){ .state = states[STATE_NONE] };
+	return (struct kernel_now){
+		.state = k->run && run_awaits_approval(k->run) ? "awaiting_approval"
+							       : states[k->state],
+		.run_id = k->run ? k->run->row.id : NULL,
+		.n_waiting = k->n,
+		.execution_count = k->state == STATE_NONE ? 0 : k->number,
+	};
+}
+
+const char *kernel_reason(const struct kernel_result *r)
+{
+	static const char *const reasons[] = {
+		[KERNEL_OK] = "exit_code_0",
+		[KERNEL_ERROR] = "nonzero_exit",
+		[KERNEL_INTERRUPTED] = "canceled_by_user",
+		[KERNEL_DIED] = "infrastructure_error",
+	};
+
+	if (r->was_late)
+		return "execution_timeout";
+	return r->reason_code ? r->reason_code : reasons[r->outcome];
+}
+
 bool kernel_interrupt(struct session *session)
 {
 	struct kernel *k = session->kernel;

@@ -118,29 +118,14 @@ static json_t *text_of(struct excerpt *e, size_t max, bool *is_cut)
 	return output_text(text, kept);
 }
 
-/* In the words of the other way to run code. */
-static const char *reason_of(const struct kernel_result *r)
-{
-	static const char *const reasons[] = {
-		[KERNEL_OK] = "exit_code_0",
-		[KERNEL_ERROR] = "nonzero_exit",
-		[KERNEL_INTERRUPTED] = "canceled_by_user",
-		[KERNEL_DIED] = "infrastructure_error",
-	};
-
-	if (r->was_late)
-		return "execution_timeout";
-	return r->reason_code ? r->reason_code : reasons[r->outcome];
-}
-
 /* How much of what its interpreter says is left out is told. */
 #define WARNING_MAX 2000
 
 static void describe_death(const struct kernel_result *r, bool is_closed, char *text, size_t size)
 {
-	bool has_more = r->message && !streq(r->message, reason_of(r));
+	bool has_more = r->message && !streq(r->message, kernel_reason(r));
 	int n = snprintf(text, size, "the interpreter ended (%s%s%s): all variables are lost, ",
-		reason_of(r), has_more ? ": " : "", has_more ? r->message : "");
+		kernel_reason(r), has_more ? ": " : "", has_more ? r->message : "");
 
 	if (n < 0 || (size_t)n >= size)
 		return;
@@ -256,7 +241,7 @@ static json_t *outcome_of(const struct call *c, struct kernel_result *r, bool is
 	set(o, "stderr", text_of(&r->err, max, &is_cut));
 	set(o, "result", result_of(&r->reply, max, &is_cut));
 	set(o, "truncated", json_boolean(is_cut));
-	set(o, "reason_code", json_string(reason_of(r)));
+	set(o, "reason_code", json_string(kernel_reason(r)));
 	set(o, "message", message_of(r, is_closed));
 	tool_tell_of_expiry(c, o);
 	set(o, "duration_ms", json_integer((json_int_t)(r->wall_ns + 500000) / 1000000));
@@ -309,7 +294,7 @@ static void on_done(void *ctx, struct kernel_result *result, struct problem *pro
 		if (result)
 			call_log(j->call, CALL_INFO, "run",
 				json_pack("{s:s,s:s,s:s}", "event", "ended", "run_id",
-					result->run_id, "reason_code", reason_of(result)));
+					result->run_id, "reason_code", kernel_reason(result)));
 		if (result)
 			finish(j, result);
 		else

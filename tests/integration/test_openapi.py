@@ -196,6 +196,23 @@ def test_answers_about_the_server_fit(server, check):
 
 
 @pytest.mark.once
+def test_answers_about_an_interpreter_fit(server, check):
+    session_id = server.session()["id"]
+    kernel = f"/sessions/{session_id}/kernel"
+    server.upload(session_id, ("d/a.txt", b"a"))
+    files = f"/sessions/{session_id}/files"
+    check(api("/sessions/{id}/files"), server.get(files))
+    check(api("/sessions/{id}/files"), server.get(files, params={"path": "nothing"}))
+    check(api("/sessions/{id}/kernel"), server.get(kernel))
+    for body in ({"code": "1"}, {"code": "1 / 0"}, {"code": 1}):
+        check(api("/sessions/{id}/kernel/executions"),
+              server.post(f"{kernel}/executions", json=body), "post")
+    check(api("/sessions/{id}/kernel"), server.get(kernel))
+    for verb in ("interrupt", "restart"):
+        check(api("/sessions/{id}/kernel/" + verb), server.post(f"{kernel}/{verb}"), "post")
+
+
+@pytest.mark.once
 def test_answers_about_runs_fit(server, check):
     runs, one = api("/runs"), api("/runs/{id}")
     run = check(runs, server.start_run("sh", "-c", "echo hi; echo 1 >a.csv", labels={"a": "b"},
