@@ -110,7 +110,11 @@ static void on_row(void *ctx, const struct run_row *row, struct problem *problem
 	struct details *d = xnew(struct details);
 	AUTO_FREE char *url = links_stream(api_of(x), row, 0);
 	*d = (struct details){ x, run_json(service, row) };
+	const struct run *live = run_find(service, row->id, NULL);
 	(void)json_object_set_new(d->run, "user_id", json_string(row->user_id));
+	(void)json_object_set_new(d->run, "request",
+		live && live->brief && !phase_is_over(live->phase) ? json_incref(live->brief)
+								   : json_null());
 	(void)json_object_set_new(d->run, "log_stream_url", json_string(url));
 	shelf_list(service, row->user_id, row->id, on_artifacts, d);
 }

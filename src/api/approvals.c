@@ -16,6 +16,7 @@ static json_t *held_json(const struct run *run)
 
 	(void)json_object_set_new(o, "approval", json_string(run->row.approval));
 	(void)json_object_set_new(o, "approval_rule", json_text_or_null(run->policy.approval));
+	(void)json_object_set_new(o, "request", run->brief ? json_incref(run->brief) : json_null());
 	return o;
 }
 
@@ -46,14 +47,14 @@ static void on_row(void *ctx, const struct run_row *row, struct problem *problem
 		reply_problem(ctx, problem);
 }
 
-static void decide(struct exchange *x, bool approved)
+static void decide(struct exchange *x, bool approved, const char *reason)
 {
 	struct service *s = api_of(x)->service;
 	const char *id = exchange_param(x, "id");
 	struct run *run = run_find(s, id, NULL);
 
 	api_note_run(x, id);
-	if (!run || run_approve(run, approved, api_who(x)->user_id) < 0) {
+	if (!run || run_approve(run, approved, api_who(x)->user_id, reason) < 0) {
 		run_get(s, id, NULL, on_row, x);
 		return;
 	}
@@ -64,19 +65,53 @@ static void decide(struct exchange *x, bool approved)
 
 static void handle_approve(struct exchange *x)
 {
-	decide(x, true);
+	decide(x, true, NULL);
+}
+
+static bool is_readable(const char *text, size_t size)
+{
+	for (size_t i = 0; i < size; i++) {
+		if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
+			return false;
+	}
+	return size > 0 && size <= RUN_DENIAL_MAX;
+}
+
+/* The text that the user is told, or NULL. It has answered when it is none. */
+static int read_reason(struct exchange *x, const json_t *body, const char **ret)
+{
+	const json_t *reason = json_object_get(body, "reason");
+	bool is_known = json_object_size(body) == (reason != NULL);
+
+	*ret = json_string_value(reason);
+	if (!body || (json_is_object(body) && is_known &&
+			     (!reason || json_is_null(reason) ||
+				     (*ret && is_readable(*ret, json_string_length(reason))))))
+		return 0;
+	reply_field(x, PROBLEM_IN_BODY, "reason",
+		"the only field there is; must be a text of 1 to %u bytes without control "
+		"characters",
+		RUN_DENIAL_MAX);
+	return -EINVAL;
 }
 
 static void handle_deny(struct exchange *x)
 {
-	decide(x, false);
+	AUTO_JSON *body = NULL;
+	const char *reason = NULL;
+
+	if (reply_read_optional_json(x, &body) == 0 && read_reason(x, body, &reason) == 0)
+		decide(x, false, reason);
 }
+
+#define BODY_MAX (4u << 10)
 
 const struct route routes_approvals[] = {
 	{ "GET", API_BASE "/admin/approvals", ACCESS_ADMIN, BODY_NONE, 0, handle_list,
 		"limit offset" },
 	{ "POST", API_BASE "/admin/runs/{id}/approve", ACCESS_ADMIN, BODY_NONE, 0, handle_approve,
 		"" },
-	{ "POST", API_BASE "/admin/runs/{id}/deny", ACCESS_ADMIN, BODY_NONE, 0, handle_deny, "" },
+	{ "POST", API_BASE "/admin/runs/{id}/deny", ACCESS_ADMIN, BODY_MEMORY, BODY_MAX,
+		handle_deny, "" },
 	{ 0 },
 };

@@ -274,9 +274,9 @@ static void handle_restart(struct exchange *x)
 #define KERNEL   API_BASE "/sessions/{id}/kernel"
 
 const struct route routes_kernel[] = {
-	{ "GET", KERNEL, ACCESS_USER, BODY_NONE, 0, handle_get },
-	{ "POST", KERNEL "/executions", ACCESS_USER, BODY_MEMORY, BODY_MAX, handle_execute },
-	{ "POST", KERNEL "/interrupt", ACCESS_USER, BODY_NONE, 0, handle_interrupt },
-	{ "POST", KERNEL "/restart", ACCESS_USER, BODY_NONE, 0, handle_restart },
+	{ "GET", KERNEL, ACCESS_USER, BODY_NONE, 0, handle_get, "" },
+	{ "POST", KERNEL "/executions", ACCESS_USER, BODY_MEMORY, BODY_MAX, handle_execute, "" },
+	{ "POST", KERNEL "/interrupt", ACCESS_USER, BODY_NONE, 0, handle_interrupt, "" },
+	{ "POST", KERNEL "/restart", ACCESS_USER, BODY_NONE, 0, handle_restart, "" },
 	{ 0 },
 };

@@ -199,6 +199,7 @@ static void handle_list(struct exchange *x)
 }
 
 const struct route routes_listing[] = {
-	{ "GET", API_BASE "/sessions/{id}/files", ACCESS_USER, BODY_NONE, 0, handle_list },
+	{ "GET", API_BASE "/sessions/{id}/files", ACCESS_USER, BODY_NONE, 0, handle_list,
+		"path recursive limit offset" },
 	{ 0 },
 };

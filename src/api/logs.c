@@ -243,6 +243,7 @@ static void handle_logs(struct exchange *x)
 }
 
 const struct route routes_logs[] = {
-	{ "GET", API_BASE "/runs/{id}/logs", ACCESS_USER, BODY_NONE, 0, handle_logs },
+	{ "GET", API_BASE "/runs/{id}/logs", ACCESS_USER, BODY_NONE, 0, handle_logs,
+		"stream format from_seq follow" },
 	{ 0 },
 };

@@ -240,7 +240,7 @@ TEST(a_time_that_needs_an_approval_is_not_had_without)
 	ask(session, "'x' in globals()", &h);
 	stop(0, REASON_CANCELED_BY_USER);
 	SAMPLE_UNTIL(&m, kernel_stage(session, &h) == KERNEL_AWAITS_APPROVAL);
-	CHECK_EQ(run_approve(session->kernel->run, true, "root"), 0);
+	CHECK_EQ(run_approve(session->kernel->run, true, "root", NULL), 0);
 	start(&m, 1);
 	SAMPLE_UNTIL(&m, h.n);
 	CHECK_STR(h.result, "False");

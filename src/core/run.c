@@ -32,7 +32,16 @@ void run_set_text(char **field, const char *value)
 	*field = copy;
 }
 
-void run_move(struct run *run, enum phase next)
+void run_tell_phase(struct run *run)
+{
+	char data[64];
+
+	(void)snprintf(data, sizeof(data), "{\"phase\":\"%s\"}", phase_name(run->phase));
+	if (run->stream)
+		(void)stream_event(run->stream, "phase", data);
+}
+
+void run_move_untold(struct run *run, enum phase next)
 {
 	if (run->phase == next)
 		return;
@@ -40,6 +49,15 @@ void run_move(struct run *run, enum phase next)
 		abort(); /* a bug of ours, and every answer after it would be a lie */
 	run->phase = next;
 	run_set_text(&run->row.phase, phase_name(next));
+}
+
+void run_move(struct run *run, enum phase next)
+{
+	bool is_news = run->phase != next;
+
+	run_move_untold(run, next);
+	if (is_news)
+		run_tell_phase(run);
 }
 
 struct run *run_find(struct service *s, const char *id, const struct identity *who)
@@ -304,16 +322,26 @@ bool run_awaits_approval(const struct run *run)
 	return run->row.approval && streq(run->row.approval, "required") && !run->has_result;
 }
 
-int run_approve(struct run *run, bool approved, const char *by)
+/* The user is told who did it, and why if that is said. */
+static void deny(struct run *run, const char *reason)
+{
+	char text[RUN_DENIAL_MAX + 40];
+
+	(void)snprintf(text, sizeof(text), "an admin denied this run%s%s", reason ? ": " : "",
+		reason ? reason : "");
+	run_end_without(run, REASON_POLICY_DENIED, NULL, text);
+}
+
+int run_approve(struct run *run, bool approved, const char *by, const char *reason)
 {
 	if (!run_awaits_approval(run))
 		return -ENOENT;
 	queue_remove(&run->service->queue, &run->waiting);
 	run_set_text(&run->row.approval, approved ? "approved" : "denied");
 	run_audit(run, approved ? "sandbox.run.approved" : "sandbox.run.denied",
-		json_pack("{s:s}", "by", by));
+		json_pack("{s:s,s:s*}", "by", by, "reason", reason));
 	if (!approved) {
-		run_end_without(run, REASON_POLICY_DENIED, NULL, "an admin denied this run");
+		deny(run, reason);
 		return 0;
 	}
 	run_set_text(&run->row.reason_code, NULL);
@@ -378,5 +406,6 @@ void run_free(struct run *run)
 	request_fini(&run->request);
 	row_fini(&run_table, &run->row);
 	json_decref(run->usage);
+	json_decref(run->brief);
 	free(run);
 }

@@ -130,6 +130,7 @@ struct run {
 	uint64_t started_ns;  /* likewise; 0: not yet */
 	bool has_result;
 	struct result result;
+	json_t *brief;    /* what an admin is shown of it; NULL: no approval is needed */
 	json_t *usage;    /* what row.usage says, once it is over; nobody changes it */
 	bool is_attached; /* the stream has its output, or knows that there is none */
 	bool is_drained;
@@ -195,8 +196,10 @@ void run_wait(struct run *run, struct run_waiter *w);
 void run_unwait(struct run *run, struct run_waiter *w);
 
 bool run_awaits_approval(const struct run *run);
-/* Let one go that waits for an approval, or refuse it. -ENOENT: it does not wait. */
-int run_approve(struct run *run, bool approved, const char *by);
+/* Let one go that waits for an approval, or refuse it, for a reason (NULL: none is given) of at
+ * most RUN_DENIAL_MAX bytes that the user is told. -ENOENT: it does not wait. */
+#define RUN_DENIAL_MAX 200u
+int run_approve(struct run *run, bool approved, const char *by, const char *reason);
 
 /* Execute it now. */
 void run_launch(struct run *run);
@@ -243,6 +246,7 @@ void run_input_fini(struct run *run);
 json_t *run_json(const struct service *s, const struct run_row *row);
 /* ... and in the admin's lists. */
 json_t *run_json_admin(const struct run_row *row);
+json_t *run_json_limits(const struct policy *p);
 /* The names of the facets in a mask: ["timeout", "memory"]. */
 json_t *run_json_facets(uint64_t mask);
 /* resource_usage of a run that is over, its keys in their order. */

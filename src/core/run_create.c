@@ -9,6 +9,7 @@
 #include "base/json_write.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "core/approval.h"
 #include "core/claim.h"
 #include "core/identity.h"
 #include "core/metrics.h"
@@ -238,6 +239,7 @@ static void accept_run(struct creation *c)
 	if (run->policy.approval) {
 		run_set_text(&run->row.approval, "required");
 		run_set_text(&run->row.reason_code, "approval_required");
+		run->brief = approval_brief(run);
 	}
 	run_list(run);
 	run->n_work++; /* it is not over before it is stored and answered */
@@ -252,6 +254,7 @@ static void accept_run(struct creation *c)
 		give_up(c);
 		return;
 	}
+	run_tell_phase(run);
 	run_fill_request(run, run->holds_slot);
 	run_store_new(c);
 }

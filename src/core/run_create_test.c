@@ -255,8 +255,8 @@ TEST(a_run_that_needs_approval_waits_for_it)
 	sample_up(NULL, 0, NULL, 0);
 	sample_settle(&m);
 	CHECK_EQ(sample_host.n_jobs, 0);
-	CHECK_EQ(run_approve(run, true, "root"), 0);
-	CHECK_EQ(run_approve(run, true, "root"), -ENOENT);
+	CHECK_EQ(run_approve(run, true, "root", NULL), 0);
+	CHECK_EQ(run_approve(run, true, "root", NULL), -ENOENT);
 	SAMPLE_UNTIL(&m, sample_host.n_jobs == 1);
 	job_started(sample_job(0));
 	job_running(sample_job(0));
@@ -292,9 +292,9 @@ TEST(a_run_that_is_held_takes_a_place_in_the_queue)
 	CHECK_EQ(a.status, 429);
 	CHECK_STR(json_string_value(json_object_get(a.details, "quota_scope")), "global");
 	sample_answer_fini(&a);
-	CHECK_EQ(run_approve(first, true, "root"), 0);
+	CHECK_EQ(run_approve(first, true, "root", NULL), 0);
 	(void)sample_run(&m, NULL);
-	CHECK_EQ(run_approve(second, false, "root"), 0);
+	CHECK_EQ(run_approve(second, false, "root", NULL), 0);
 	(void)sample_run(&m, NULL);
 	CHECK(run_cancel(m.service->runs));
 	CHECK_EQ(m.service->queue.n_held, 2);
@@ -313,8 +313,8 @@ TEST(a_denied_run_ends_without_having_begun)
 	CLEANUP(free_row) struct run_row row = { 0 };
 
 	memcpy(id, run->row.id, sizeof(id));
-	CHECK_EQ(run_approve(run, false, "root"), 0);
-	CHECK_EQ(run_approve(run, true, "root"), -ENOENT);
+	CHECK_EQ(run_approve(run, false, "root", NULL), 0);
+	CHECK_EQ(run_approve(run, true, "root", NULL), -ENOENT);
 	sample_await_end(&m, id, &row);
 	CHECK_STR(row.approval, "denied");
 	CHECK_STR(row.reason_code, "policy_denied");

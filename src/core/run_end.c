@@ -356,20 +356,28 @@ static void fill_end(struct run *run, const struct artifact_summary *artifacts)
 	run_set_text(&row->request, NULL);
 }
 
-static void tell_stream(struct run *run)
+/* Why it was not executed is nowhere else to be heard by who only has the stream. */
+static json_t *end_json(const struct run *run)
 {
 	const struct result *r = &run->result;
-	char data[160];
-	char code[16] = "null";
+	json_t *o = json_object();
 
+	(void)json_object_set_new(
+		o, "exit_code", exited(r) ? json_integer(r->exit_code) : json_null());
+	(void)json_object_set_new(o, "reason", json_string(run->row.reason_code));
+	if (r->reason == REASON_CANCELED_BY_USER && !is_over_output(run))
+		(void)json_object_set_new(o, "canceled", json_true());
+	if (r->reason == REASON_POLICY_DENIED && run->row.message)
+		(void)json_object_set_new(o, "message", json_string(run->row.message));
+	return o;
+}
+
+static void tell_stream(struct run *run)
+{
 	if (!run->stream || stream_has_ended(run->stream))
 		return;
-	if (exited(r))
-		(void)snprintf(code, sizeof(code), "%d", r->exit_code);
-	(void)snprintf(data, sizeof(data), "{\"exit_code\":%s,\"reason\":\"%s\"%s}", code,
-		run->row.reason_code,
-		r->reason == REASON_CANCELED_BY_USER && !is_over_output(run) ? ",\"canceled\":true"
-									     : "");
+	AUTO_JSON *o = end_json(run);
+	AUTO_FREE char *data = json_dumps(o, JSON_COMPACT);
 	(void)stream_event(run->stream, "end", data);
 	stream_end(run->stream);
 }

@@ -125,7 +125,7 @@ static json_t *estimated_start(const struct service *s, const struct run *run)
 	return json_string(at);
 }
 
-static json_t *limits_json(const struct policy *p)
+json_t *run_json_limits(const struct policy *p)
 {
 	return json_pack("{s:f,s:I,s:I,s:I,s:I,s:I}", "cpu", (double)p->cpu_milli / 1000,
 		"memory_mb", (json_int_t)p->memory_mb, "nofile", (json_int_t)p->limits.files,
@@ -140,7 +140,7 @@ static json_t *granted(const struct run *run, const json_t *usage)
 
 	if (limits)
 		return json_incref(limits);
-	return run ? limits_json(&run->policy) : json_null();
+	return run ? run_json_limits(&run->policy) : json_null();
 }
 
 json_t *run_json(const struct service *s, const struct run_row *row)
@@ -202,7 +202,7 @@ json_t *run_usage(const struct run *run, uint64_t artifact_bytes, uint64_t n_ski
 	set(o, "artifact_files_skipped", json_integer((json_int_t)n_skipped));
 	set(o, "cpu_time_sec", seconds(u->cpu_us));
 	set(o, "enforced", run_json_facets(r->enforced));
-	set(o, "limits", limits_json(&run->policy));
+	set(o, "limits", run_json_limits(&run->policy));
 	set(o, "log_bytes",
 		json_integer(run->stream ? (json_int_t)stream_log_bytes(run->stream) : 0));
 	set(o, "max_open_files", whole(u->open_files, 1));

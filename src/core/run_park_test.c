@@ -136,7 +136,7 @@ TEST(what_an_admin_allowed_has_its_files_made_good_again)
 	box_ends(&m, 2, REASON_PROVISION_FAILED);
 	sample_settle(&m);
 	CHECK(run_awaits_approval(run));
-	CHECK_EQ(run_approve(run, true, "root"), 0);
+	CHECK_EQ(run_approve(run, true, "root", NULL), 0);
 	SAMPLE_UNTIL(&m, sample_host.n_jobs == 4);
 	CHECK_EQ(sample_job(3)->deed, DEED_FILES);
 	CHECK(!run->holds_slot);

@@ -6,8 +6,12 @@
 
 void run_set_text(char **field, const char *value);
 
-/* Go to the next phase, which must be one that may follow. */
+/* Go to the next phase, which must be one that may follow. The stream has an event "phase" then;
+ * the first phase is told of when the stream is there. */
 void run_move(struct run *run, enum phase next);
+/* ... which it has already, of the server before us. */
+void run_move_untold(struct run *run, enum phase next);
+void run_tell_phase(struct run *run);
 
 /* run.c */
 struct run *run_new(struct service *s);

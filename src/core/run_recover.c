@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/uuid.h"
+#include "core/approval.h"
 #include "core/kernel.h"
 #include "core/problem.h"
 #include "core/run_dir.h"
@@ -154,11 +155,13 @@ static void rescue(struct run *run)
 	}
 	if (run->phase == PHASE_STARTING)
 		run_move(run, PHASE_QUEUED);
-	if (run->row.approval && streq(run->row.approval, "required"))
+	if (run->row.approval && streq(run->row.approval, "required")) {
+		run->brief = approval_brief(run);
 		queue_hold(&run->service->queue, &run->waiting, run->row.user_id);
-	else
+	} else {
 		queue_push(&run->service->queue, &run->waiting, run->row.user_id,
 			clock_monotonic_ns());
+	}
 	run_shed(run);
 }
 

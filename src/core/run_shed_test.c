@@ -153,7 +153,7 @@ TEST(one_that_is_approved_is_read_again)
 	sample_down(); /* that a keeper comes and goes is nothing to it */
 	sample_up(NULL, 0, NULL, 0);
 	check_is_shed(run);
-	CHECK_EQ(run_approve(run, true, "root"), 0);
+	CHECK_EQ(run_approve(run, true, "root", NULL), 0);
 	SAMPLE_UNTIL(&m, sample_host.n_jobs == 1);
 	check_is_whole(run);
 	CHECK_EQ(m.service->queue.n_held, 0);
@@ -174,7 +174,8 @@ TEST(one_of_a_predecessors_is_let_go_of_and_read_again)
 	check_is_shed(m.service->runs);
 	CHECK_EQ(m.service->queue.n_held, 1);
 	sample_restart(&m);
-	CHECK_EQ(run_approve(m.service->runs, true, "root"), 0); /* before the keeper is there */
+	CHECK_EQ(run_approve(m.service->runs, true, "root", NULL),
+		0); /* before the keeper is there */
 	sample_settle(&m);
 	sample_up(NULL, 0, NULL, 0);
 	SAMPLE_UNTIL(&m, sample_host.n_jobs == 1);

@@ -325,10 +325,14 @@ static void on_running(void *ctx, uint64_t started_ns)
 	date_format(started_ns, at);
 	run_set_text(&run->row.started_at, at);
 	run->started_ns = clock_monotonic_ns();
-	run_move(run, PHASE_RUNNING);
+	bool is_told = !run->stream || start_was_told(run->stream);
+	if (is_told)
+		run_move_untold(run, PHASE_RUNNING);
+	else
+		run_move(run, PHASE_RUNNING);
 	metrics_observe(s->metrics, METRIC_START_LATENCY, METRICS_LABELS(run->row.runtime),
 		(double)(run->started_ns - run->accepted_ns) / NS_PER_SEC);
-	if (run->stream && !start_was_told(run->stream)) {
+	if (!is_told) {
 		(void)snprintf(data, sizeof(data), "{\"ts\":\"%s\"}", at);
 		(void)stream_event(run->stream, "start", data);
 	}

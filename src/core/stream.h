@@ -158,14 +158,14 @@ uint64_t stream_read_over(
 /* Most runs print little. The stream of one that is over is then a text of at most
  * STREAM_PACKED_MAX characters, kept by whoever keeps the rest of what is known of the run, and
  * its files, whose making would cost more than all else, serve another. */
-#define STREAM_PACKED_MAX 1500u
+#define STREAM_PACKED_MAX 2000u
 
 /* All frames of a stream that has ended; the caller frees the text. -EFBIG when they are too
  * many, -EIO when something of them was lost. */
 int stream_pack(struct stream *s, char **ret);
 
-/* Can it be, even with one more event of STREAM_LAST_EVENT bytes? */
-#define STREAM_LAST_EVENT 256u
+/* Can it be, even with the events of its end, of STREAM_LAST_EVENTS bytes with their records? */
+#define STREAM_LAST_EVENTS 512u
 bool stream_is_short(const struct stream *s);
 
 /* For replay. -EBADMSG when it is not such a text. */

@@ -26,11 +26,11 @@ static uint64_t index_size(const struct stream *s)
 
 bool stream_is_short(const struct stream *s)
 {
-	uint64_t size = N_PARTS * sizeof(uint32_t) + index_size(s) + INDEX_RECORD_SIZE;
+	uint64_t size = N_PARTS * sizeof(uint32_t) + index_size(s);
 
 	for (size_t i = 0; i < ARRAY_SIZE(s->spools); i++)
 		size += s->spools[i].size;
-	return !s->failure && s->index.first_seq == 1 && size + STREAM_LAST_EVENT <= BYTES_MAX;
+	return !s->failure && s->index.first_seq == 1 && size + STREAM_LAST_EVENTS <= BYTES_MAX;
 }
 
 /* One part of it: a file with so many bytes. */

@@ -74,7 +74,7 @@ TEST(only_short_ones_are_packed)
 		sample_write(&m, 0, output, size);
 		sample_drain(&m);
 		bool is_short = stream_is_short(m.stream);
-		CHECK(is_short == (size <= 700) || (size > 700 && size < 900));
+		CHECK(is_short == (size <= 850) || (size > 850 && size < 950));
 		CHECK(stream_event(m.stream, "end", "{}") > 0);
 		stream_end(m.stream);
 		int r = stream_pack(m.stream, &text);

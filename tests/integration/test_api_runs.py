@@ -12,7 +12,7 @@ import uuid
 import httpx
 import pytest
 
-from jar import SLOWER
+from jar import SLOWER, eventually
 from server import BASE, OVER, make_server, server, users  # noqa: F401 (fixtures)
 
 PROGRAM = pathlib.Path(os.environ.get("BELLJAR", "build/belljar"))
@@ -424,6 +424,62 @@ def test_a_run_that_must_be_approved(make_server):
     assert again.json()["error"]["code"] == "approval_not_pending"
     assert server.post(f"/admin/runs/{uuid.uuid4()}/approve").status_code == 404
     assert server.get("/admin/approvals").json()["total"] == 0
+
+
+def test_an_admin_sees_what_is_to_be_approved(make_server):
+    server = make_server(SANDBOX_APPROVAL_REQUIRED="timeout_sec>100")
+    content = base64.b64encode(b"print(1)" * 4000).decode()
+    held = server.start_run(
+        "sh", "-c", "python3 main.py", timeout_sec=200, env={"TOKEN": "a-secret"},
+        files=[{"path": "main.py", "content_b64": content}], capture_patterns=["*.txt"]).json()
+    (item,) = server.get("/admin/approvals").json()["items"]
+    one = server.get(f"/admin/runs/{held['id']}").json()
+    for shown in (item["request"], one["request"]):
+        assert shown["command"] == ["sh", "-c", "python3 main.py"]
+        assert shown["command_truncated"] is False
+        assert shown["files"] == [{"path": "main.py", "size": 32000}]
+        assert shown["env_names"] == ["TOKEN"]
+        assert shown["capture_patterns"] == ["*.txt"]
+        assert shown["rule"] == "timeout_sec>100"
+        assert shown["limits"]["timeout_sec"] == 200
+        assert "a-secret" not in json.dumps(shown)
+    server.restart()
+    (again,) = server.get("/admin/approvals").json()["items"]
+    assert again["request"] == item["request"]
+    server.post(f"/admin/runs/{held['id']}/deny")
+    server.wait_for(held["id"])
+    assert server.get(f"/admin/runs/{held['id']}").json()["request"] is None
+
+
+def test_of_a_long_command_an_admin_sees_how_long_it_is(make_server):
+    server = make_server(SANDBOX_APPROVAL_REQUIRED="timeout_sec>100")
+    server.start_run("sh", "-c", ":" + " " * 100000 + "; evil", timeout_sec=200)
+    (item,) = server.get("/admin/approvals").json()["items"]
+    shown = item["request"]
+    assert shown["command_truncated"] is True
+    assert shown["command_bytes"] > 100000
+    assert len(json.dumps(shown)) < 80000
+    server.post(f"/admin/runs/{item['id']}/deny")
+
+
+def test_the_reason_of_a_denial_reaches_whoever_asked(make_server):
+    server = make_server(SANDBOX_APPROVAL_REQUIRED="timeout_sec>100")
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        waiting = pool.submit(server.run, "true", timeout_sec=200)
+        (held,) = eventually(lambda: server.get("/admin/approvals").json()["items"], 20 * SLOWER)
+        for wrong in ({"reason": ""}, {"reason": 1}, {"reason": "x" * 201}, {"reason": "a\nb"},
+                      {"because": "x"}, []):
+            answer = server.post(f"/admin/runs/{held['id']}/deny", json=wrong)
+            assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid_request")
+        answer = server.post(f"/admin/runs/{held['id']}/deny", json={"reason": "not on a Friday"})
+        assert answer.json()["approval"] == "denied"
+        run = waiting.result()
+    told = "an admin denied this run: not on a Friday"
+    assert (run["phase"], run["message"]) == ("failed", told)
+    assert server.status(run["id"])["message"] == told
+    lines = server.get(f"/runs/{run['id']}/logs", params={"format": "jsonl"}).text.splitlines()
+    end = json.loads(lines[-1])
+    assert end["data"] == {"exit_code": None, "reason": "policy_denied", "message": told}
 
 
 def test_runs_that_wait_for_an_admin_take_a_place(make_server):

@@ -91,6 +91,43 @@ def test_a_run_is_numbered_from_one_and_ends_once(server):
     assert kinds(frames).count("end") == 1
 
 
+def phases(frames):
+    return [f["data"]["phase"] for f in frames if f.get("event") == "phase"]
+
+
+@pytest.mark.once
+def test_every_phase_is_told(server):
+    run_id = server.start_run("sh", "-c", "sleep 0.5; exit 3").json()["id"]
+    frames = read(server, f"{BASE}/runs/{run_id}/stream?from_seq=1")
+    assert phases(frames) == ["starting", "running", "failed"]
+    assert kinds(frames)[-2:] == ["phase", "end"]
+    assert frames[0] == {"type": "event", "event": "phase", "data": {"phase": "starting"}, "seq": 1}
+    assert kinds(frames).index("start") == 2
+    server.restart()
+    assert phases(read(server, run_id)) == ["starting", "running", "failed"]
+
+
+@pytest.mark.once
+def test_a_run_that_waits_is_queued_first(make_server):
+    server = make_server(SANDBOX_MAX_CONCURRENT_RUNS=1)
+    first = server.start_run("sleep", "1").json()["id"]
+    second = server.start_run("true").json()["id"]
+    frames = read(server, f"{BASE}/runs/{second}/stream?from_seq=1")
+    assert phases(frames) == ["queued", "starting", "running", "completed"]
+    server.wait_for(first)
+
+
+@pytest.mark.once
+def test_a_restart_does_not_tell_a_phase_again(server):
+    run_id = server.start_run("sh", "-c", "echo begun; sleep 4").json()["id"]
+    server.wait_for(run_id, "running")
+    server.kill()
+    server.start()
+    server.wait_for(run_id)
+    assert phases(read(server, f"{BASE}/runs/{run_id}/stream?from_seq=1")) == [
+        "starting", "running", "completed"]
+
+
 @pytest.mark.once
 def test_history_is_the_same_for_everybody_and_after_a_restart(server):
     run_id = server.sh("for i in 1 2 3 4 5; do echo $i; sleep 0.02; done")["id"]
@@ -488,8 +525,9 @@ def test_input_does_not_have_to_wait_for_the_start(make_server):
     frames = at_once(server, run_id, typed("abc"), typed("defg"), CLOSE, typed("late"))
     assert text_of(frames) == b"abcdef"
     frames = [f for f in frames if f["type"] != "heartbeat"]
-    assert kinds(frames)[:2] == ["start", "truncated"]
-    assert frames[1]["reason"] == "stdin_frame_cap"
+    assert phases(frames) == ["queued", "starting", "running", "completed"]
+    assert kinds(frames)[:5] == ["phase"] * 3 + ["start", "truncated"]
+    assert frames[4]["reason"] == "stdin_frame_cap"
     assert server.status(first)["phase"] == "completed"
     for _ in range(10):
         assert text_of(at_once(server, interactive(server, "wc", "-c"), typed("abc"), CLOSE)
