@@ -355,7 +355,7 @@ const struct route routes_runs[] = {
 	{ "POST", API_BASE "/runs", ACCESS_USER, BODY_MEMORY, BODY_MAX, handle_create, "wait" },
 	{ "GET", API_BASE "/runs", ACCESS_USER, BODY_NONE, 0, handle_list,
 		"limit offset phase session_id" },
-	{ "GET", API_BASE "/runs/{id}", ACCESS_USER, BODY_NONE, 0, handle_get, "" },
+	{ "GET", API_BASE "/runs/{id}", ACCESS_USER, BODY_NONE, 0, handle_get, "wait" },
 	{ "POST", API_BASE "/runs/{id}/cancel", ACCESS_USER, BODY_NONE, 0, handle_cancel, "" },
 	{ 0 },
 };
