@@ -1,6 +1,7 @@
 """WS /ws: the Fathom protocol. Every sequence of its diagrams, every error code, and what a
 client may do wrong or to us. The client is Debian's python3-websockets."""
 import asyncio
+import concurrent.futures
 import contextlib
 import datetime
 import json
@@ -315,6 +316,18 @@ INVALID = [
     ({"code": "print(1)\0"}, "NUL"), ({"env": {"A": "\0"}}, "NUL"), ({"more": ["\0"]}, "NUL"),
     ({"id": "e\0"}, "NUL"),
 ]
+
+
+@pytest.mark.once
+def test_a_denial_says_why(make_server):
+    server = make_server(SANDBOX_APPROVAL_REQUIRED="timeout_sec>100")
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        told = pool.submit(run, server, "print(1)", limits={"timeout_ms": 200000})
+        (held,) = eventually(lambda: server.get("/admin/approvals").json()["items"], 20 * SLOWER)
+        server.post(f"/admin/runs/{held['id']}/deny", json={"reason": "not on a Friday"})
+        last = told.result()[-1]
+    assert (last["type"], last["code"]) == ("error", "INVALID_REQUEST")
+    assert last["message"].endswith("not on a Friday")
 
 
 @pytest.mark.once

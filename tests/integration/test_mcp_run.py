@@ -1,6 +1,9 @@
 """What MCP's tools make of code: how it gets there, what it prints, and how it ended."""
+import concurrent.futures
+
 import pytest
 
+from jar import SLOWER, eventually
 from server import make_server, server  # noqa: F401 (fixtures)
 from test_mcp import Client, client, once  # noqa: F401 (fixtures)
 
@@ -157,3 +160,16 @@ def test_the_mark_of_a_syntax_error_is_below_it(client):
     result = client.call("run_python", session_id="s", code="x = '日本' + (1 2)")
     assert ("    x = '日本' + (1 2)\n                  ^^^\n"
             in result["structuredContent"]["traceback"])
+
+
+@once
+def test_a_denial_says_why(make_server):
+    server = make_server(SANDBOX_APPROVAL_REQUIRED="timeout_sec>100")
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        call = pool.submit(Client(server).call, "run_python", session_id="s", code="1",
+                           limits={"seconds": 200})
+        (held,) = eventually(lambda: server.get("/admin/approvals").json()["items"], 20 * SLOWER)
+        server.post(f"/admin/runs/{held['id']}/deny", json={"reason": "not on a Friday"})
+        answer = call.result()
+    assert answer["isError"]
+    assert "not on a Friday" in answer["structuredContent"]["message"]
