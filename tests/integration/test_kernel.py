@@ -336,12 +336,17 @@ child = subprocess.Popen(["sh", "-c", "while echo . >>log; do :; done"])"""
 def test_what_an_execution_leaves_behind_waits_for_the_next(kernel):
     """Else an idle interpreter would compute for nothing, without limit, place or quota."""
     kernel.run(LEAVES_A_CHILD)
-    time.sleep(0.3)
-    size = "stat -c %s log || echo 0"
-    first = kernel.client.good("run_python", session_id="k", code=f"import os\nos.system('{size}')")
-    time.sleep(0.5)
-    again = kernel.client.good("run_python", session_id="k", code=f"import os\nos.system('{size}')")
-    assert first["stdout"] == again["stdout"]
+
+    def size():
+        return kernel.client.good("run_python", session_id="k",
+                                  code="import os; print(os.stat('log').st_size)")["stdout"]
+
+    def rests():
+        before = size()
+        time.sleep(0.5)
+        return before == size()
+    assert eventually(rests)  # the keeper hears of it soon, not at once
+    assert rests()
     grown = kernel.run("import os, time\na = os.stat('log').st_size\ntime.sleep(0.3)\n"
                        "os.stat('log').st_size - a")
     assert int(grown["result"]) > 0
