@@ -328,8 +328,10 @@ def test_the_processor_time_of_a_day_holds_for_a_live_interpreter(make_server):
     assert refused["isError"] and "quota_exceeded" in refused["content"][0]["text"]
 
 
-LEAVES_A_CHILD = """import subprocess
-child = subprocess.Popen(["sh", "-c", "while echo . >>log; do :; done"])"""
+LEAVES_A_CHILD = """import os, subprocess, time
+child = subprocess.Popen(["sh", "-c", "while echo . >>log; do :; done"])
+while not os.path.exists("log"):
+    time.sleep(0.01)"""
 
 
 @pytest.mark.root_only("a plain user may have no cgroup that can be frozen")
