@@ -30,6 +30,14 @@ void kernel_stop_timer(struct kernel *k)
 	uv_close((uv_handle_t *)timer, (uv_close_cb)free);
 }
 
+static void start_timer(struct kernel *k, uv_timer_cb on, uint64_t ms, uint64_t again_ms)
+{
+	k->timer = xnew(uv_timer_t);
+	(void)uv_timer_init(k->service->loop, k->timer);
+	k->timer->data = k;
+	(void)uv_timer_start(k->timer, on, ms, again_ms);
+}
+
 static void free_execution(struct execution *e)
 {
 	explicit_bzero(e->code, e->size);
@@ -227,7 +235,6 @@ void kernel_on_done(struct kernel *k)
 	result.reply = k->reader.reply;
 	k->reader.reply = (struct kernel_reply){ 0 };
 	count_cpu(k, result.reply.cpu_us);
-	quota_release_cpu(k->run);
 	session_touch(k->session); /* what was under way for long makes its time begin anew */
 	if (k->state == STATE_BUSY) {
 		k->state = STATE_IDLE;
@@ -253,7 +260,10 @@ static void on_idle(uv_timer_t *timer)
 
 void kernel_rest(struct kernel *k)
 {
-	if (k->state != STATE_IDLE || k->rests || !k->run->job)
+	if (k->state != STATE_IDLE)
+		return;
+	quota_release_cpu(k->run);
+	if (k->rests || !k->run->job)
 		return;
 	if (k->service->settings->kernel_idle_runs) {
 		k->service->runtime->ask_usage(k->run->job);
@@ -284,10 +294,7 @@ void kernel_on_used(struct kernel *k, uint64_t cpu_us, bool is_frozen)
 		return;
 	if (!k->service->settings->kernel_idle_runs)
 		warn_once();
-	k->timer = xnew(uv_timer_t);
-	(void)uv_timer_init(k->service->loop, k->timer);
-	k->timer->data = k;
-	(void)uv_timer_start(k->timer, on_idle, USAGE_MS, USAGE_MS);
+	start_timer(k, on_idle, USAGE_MS, USAGE_MS);
 }
 
 /* Its code is sent only afterwards. */
@@ -297,6 +304,23 @@ static void wake(struct kernel *k)
 	if (k->rests && k->run->job)
 		k->service->runtime->thaw(k->run->job);
 	k->rests = false;
+}
+
+static void on_mute(uv_timer_t *timer)
+{
+	struct kernel *k = timer->data;
+
+	if (k->state == STATE_IDLE)
+		kernel_end_run(k);
+}
+
+/* Usually it is dead, and its box's init must execute to say so. */
+void kernel_on_mute(struct kernel *k)
+{
+	if (k->state != STATE_IDLE)
+		return;
+	wake(k);
+	start_timer(k, on_mute, KERNEL_GRACE_MS, 0);
 }
 
 /* --- an execution begins --- */
@@ -331,17 +355,9 @@ void kernel_press(struct kernel *k)
 	(void)uv_timer_start(k->timer, on_late, KERNEL_GRACE_MS, 0);
 }
 
-static void start_timer(struct kernel *k, uint64_t ms)
-{
-	k->timer = xnew(uv_timer_t);
-	(void)uv_timer_init(k->service->loop, k->timer);
-	k->timer->data = k;
-	(void)uv_timer_start(k->timer, on_late, ms, 0);
-}
-
 void kernel_on_attached(struct kernel *k)
 {
-	start_timer(k, k->run->policy.limits.startup_ms);
+	start_timer(k, on_late, k->run->policy.limits.startup_ms, 0);
 }
 
 /* What was asked for, or else what the session has; the interpreter may have begun with less. */
@@ -386,7 +402,7 @@ void kernel_begin(struct kernel *k)
 	k->number++;
 	run_wake(k->run);
 	wake(k);
-	start_timer(k, ms);
+	start_timer(k, on_late, ms, 0);
 	kernel_send(k, e);
 }
 

@@ -128,6 +128,59 @@ TEST(one_that_runs_while_it_is_idle_is_asked_for_its_processor_time)
 	finish(&m, 0);
 }
 
+/* Its box's init could not even say that it is dead. */
+TEST(one_that_dies_while_it_is_frozen_is_thawed)
+{
+	SAMPLE(m);
+	struct heard h;
+
+	(void)begin(&m, &h);
+	struct job *j = sample_job(0);
+	SAMPLE_UNTIL(&m, j->is_frozen);
+	(void)kill(j->pid, SIGKILL);
+	SAMPLE_UNTIL(&m, !j->is_frozen);
+	sample_settle(&m);
+	CHECK_EQ(j->n_cancels, 0);
+	finish(&m, 0);
+}
+
+/* Else it would run on, unseen. */
+TEST(one_that_hangs_up_and_stays_is_ended)
+{
+	SAMPLE(m);
+	struct heard h;
+	struct session *session = begin(&m, &h);
+	struct job *j = sample_job(0);
+
+	run(&m, session,
+		"import os, threading\n"
+		"def hang_up():\n"
+		"    os.closerange(3, 200)\n"
+		"threading.Timer(0.2, hang_up).start()",
+		&h);
+	SAMPLE_UNTIL(&m, j->n_cancels == 1);
+	finish(&m, 0);
+}
+
+TEST(what_was_not_executed_after_all_reserves_no_time)
+{
+	SAMPLE(m);
+	struct heard h;
+
+	m.settings.cpu_sec_per_day = 1000;
+	struct session *session = begin(&m, &h);
+	CHECK(!m.service->reserving);
+	ask(session, "1", &h);
+	kernel_cancel(session, &h);
+	CHECK_EQ(h.n, 1);
+	sample_settle(&m);
+	CHECK(!m.service->reserving);
+	finish(&m, 0);
+}
+
 TESTS(UNIT(time_that_could_not_be_stored_is_counted_later),
 	UNIT(an_idle_one_is_frozen_until_it_executes_again),
-	UNIT(one_that_runs_while_it_is_idle_is_asked_for_its_processor_time))
+	UNIT(one_that_runs_while_it_is_idle_is_asked_for_its_processor_time),
+	UNIT(one_that_dies_while_it_is_frozen_is_thawed),
+	UNIT(one_that_hangs_up_and_stays_is_ended),
+	UNIT(what_was_not_executed_after_all_reserves_no_time))

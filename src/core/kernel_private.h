@@ -101,8 +101,11 @@ void kernel_tell(struct kernel *k, struct execution *e, struct kernel_result *re
 void kernel_refuse_all(struct kernel *k, struct problem *problem);
 void kernel_refuse_all_with(struct kernel *k, const char *code, const char *text);
 void kernel_stop_timer(struct kernel *k);
-/* It is idle: what goes on in its box is frozen, or its processor time looked at now and then. */
+/* If it is idle: what goes on in its box is frozen, or its processor time looked at now and then,
+ * and none of the day is reserved. */
 void kernel_rest(struct kernel *k);
+/* It can not answer any more. If nobody waits for an answer it must end soon, or is ended. */
+void kernel_on_mute(struct kernel *k);
 /* As ^C, and the end if that does not help within KERNEL_GRACE_MS. */
 void kernel_press(struct kernel *k);
 void kernel_signal_interrupt(struct kernel *k);

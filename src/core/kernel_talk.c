@@ -136,8 +136,10 @@ static void on_reply(uv_poll_t *poll, int status, int events)
 	for (int i = 0; i < CHUNKS_A_TURN && session->kernel == k && k->reply_tap == t; i++) {
 		ssize_t n = read(t->fd, chunk, CHUNK_SIZE);
 
-		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
 			close_tap(&k->reply_tap); /* that its run is over, the runtime says */
+			kernel_on_mute(k);
+		}
 		if (n <= 0)
 			break;
 		hear(k, chunk, (size_t)n);
