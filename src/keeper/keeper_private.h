@@ -257,8 +257,9 @@ void workspaces_drop_all(struct keeper *k);
  * this takes. */
 int workspaces_open(
 	struct keeper *k, struct ward *r, const struct spec *spec, int *ret_fd, struct err *err);
-/* The run is done with its workspace, if it has one: that has its proper size again. */
-void workspaces_settle(struct keeper *k, const struct ward *r);
+/* The run is done with its workspace, if it has one: that has its proper size again, and is not
+ * the run's any more. */
+void workspaces_settle(struct keeper *k, struct ward *r);
 
 /* boxes_tell.c: for who wants to know what waits, if it is time to. */
 void boxes_tell(struct keeper *k);

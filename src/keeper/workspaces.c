@@ -119,9 +119,9 @@ int workspaces_open(
 			  : workspace_clone(&k->workspace_home, r->workspace->id, ret_fd, err);
 }
 
-void workspaces_settle(struct keeper *k, const struct ward *r)
+void workspaces_settle(struct keeper *k, struct ward *r)
 {
-	struct workspace *w = r->workspace;
+	struct workspace *w = TAKE(r->workspace); /* others may have given it another size later */
 	struct err err = { 0 };
 
 	if (!w)

@@ -86,12 +86,21 @@ static void runs_forget_it(void *ctx)
 	CHILD_CHECK(workspaces_open(&k, &run, &spec, &fd, &err) == 0);
 	CHILD_CHECK(run.workspace->bytes == 2 << 20);
 	workspaces_settle(&k, &run);
-	CHILD_CHECK(run.workspace->bytes == 1 << 20);
+	CHILD_CHECK(k.workspaces->bytes == 1 << 20);
 	CHILD_CHECK(close(fd) == 0);
+	run.workspace = k.workspaces;
 	workspaces_drop(&k, run.workspace);
 	CHILD_CHECK(run.workspace == NULL);
 	CHILD_CHECK(k.disposer.pid > 0); /* which frees what was in it */
 	disposer_fini(&k.disposer);
+}
+
+/* A run that uses it ends. */
+static void end_one(struct keeper *k, const struct ward *like)
+{
+	struct ward run = *like;
+
+	workspaces_settle(k, &run);
 }
 
 static int fill(int dir, const char *name, size_t n_pages)
@@ -128,7 +137,7 @@ static void size_is_kept(void *ctx)
 	/* Runs that begin and end meanwhile take nothing of that room away. */
 	spec.deed = DEED_EXECUTE;
 	CHILD_CHECK(workspaces_open(&k, &run, &spec, &again_fd, &err) == 0);
-	workspaces_settle(&k, &run);
+	end_one(&k, &run);
 	CHILD_CHECK(k.workspaces->bytes == 2 << 20);
 	CHILD_CHECK(fill(clone_fd, "taken", 400) == 0);
 	workspaces_settle(&k, &errand);
@@ -136,10 +145,10 @@ static void size_is_kept(void *ctx)
 	/* It can not get at it again by taking away a little. */
 	CHILD_CHECK(unlinkat(clone_fd, "more", 0) == 0 && unlinkat(clone_fd, "taken", 0) == 0);
 	CHILD_CHECK(fill(clone_fd, "taken", 300) == 0);
-	workspaces_settle(&k, &run);
+	end_one(&k, &run);
 	CHILD_CHECK(fill(clone_fd, "more", 1) == -ENOSPC);
 	CHILD_CHECK(unlinkat(clone_fd, "more", 0) == 0 && unlinkat(clone_fd, "taken", 0) == 0);
-	workspaces_settle(&k, &run);
+	end_one(&k, &run);
 	CHILD_CHECK(k.workspaces->bytes == 1 << 20);
 	CHILD_CHECK(fill(clone_fd, "taken", 300) == -ENOSPC);
 	workspaces_drop_all(&k);
@@ -152,6 +161,36 @@ TEST(a_run_can_not_keep_the_room_that_files_had_to_come_in)
 	IN_CHILD(size_is_kept, d.path);
 }
 
+/* A result is acknowledged later than it is told, and the next run does not wait for that. */
+static void acknowledged_late(void *ctx)
+{
+	static struct keeper k;
+	struct err err = { 0 };
+	struct ward small = { .limits.workspace_bytes = 1 << 20 };
+	struct ward large = { .limits.workspace_bytes = 4 << 20 };
+	struct spec spec;
+	int fd = -1;
+
+	open_keeper(&k, ctx);
+	CHILD_CHECK(workspaces_add(&k, ID, 1, 1 << 20, &err) == 0);
+	small.workspace = large.workspace = k.workspaces;
+	spec_init(&spec);
+	workspaces_settle(&k, &small);
+	spec.limits.workspace_bytes = 4 << 20;
+	CHILD_CHECK(workspaces_open(&k, &large, &spec, &fd, &err) == 0);
+	workspaces_settle(&k, &small);
+	CHILD_CHECK(k.workspaces->bytes == 4 << 20);
+	CHILD_CHECK(fill(fd, "large", 600) == 0);
+	workspaces_drop_all(&k);
+}
+
+TEST(a_run_that_is_over_does_not_change_its_size)
+{
+	SCRATCH(d);
+
+	IN_CHILD(acknowledged_late, d.path);
+}
+
 TEST(a_run_in_it_forgets_it_when_it_goes)
 {
 	SCRATCH(d);
@@ -161,4 +200,5 @@ TEST(a_run_in_it_forgets_it_when_it_goes)
 
 TESTS(UNIT(a_workspace_has_one_owner), UNIT(there_are_so_many_and_no_more),
 	UNIT(a_run_can_not_keep_the_room_that_files_had_to_come_in),
+	UNIT(a_run_that_is_over_does_not_change_its_size),
 	UNIT(a_run_in_it_forgets_it_when_it_goes))
