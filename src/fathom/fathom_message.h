@@ -1,6 +1,7 @@
 /* What a client of the Fathom protocol says: one JSON object per message, checked field by
- * field against one table. Fields that nobody knows are ignored. A complaint goes to the client
- * and nowhere else: of what is no JSON at all it shows the place. */
+ * field against one table. A field that is not in the table is refused by its name, or only warned
+ * of, as the setting unknown_fields says. A complaint goes to the client and nowhere else: of what
+ * is no JSON at all it shows the place. */
 #pragma once
 #include <jansson.h>
 #include <stddef.h>
