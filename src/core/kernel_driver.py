@@ -19,6 +19,7 @@ def _main():
     import os
     import re
     import resource
+    import select
     import signal
     import struct
     import time
@@ -34,6 +35,7 @@ def _main():
     IMAGES_MAX, IMAGES_BYTES = 8, 4 << 20  # of one execution
     WHYS_MAX, WHY_MAX = 8, 200
     CO_COROUTINE = 0x80  # as inspect has it
+    PRESS = 0xffffffff
     CELLS_MAX = 200  # whose lines a traceback can show
 
     def move_away(fd):
@@ -138,6 +140,16 @@ def _main():
         if Clock.is_busy and os.getpid() == me:
             raise KeyboardInterrupt
         Clock.was_pressed = Clock.is_begun
+
+    incoming = select.poll()
+    incoming.register(code_fd, select.POLLIN)
+
+    def take_press():
+        """The server writes an interrupt behind the code before it sends the signal, which may
+        have come before the code was read."""
+        while any(events & select.POLLIN for _fd, events in incoming.poll(0)):
+            read(12)
+            Clock.was_pressed = True
 
     signal.signal(signal.SIGINT, on_interrupt)
     module = types.ModuleType("__main__")
@@ -457,10 +469,14 @@ def _main():
     send(b"R", sys.version.split()[0].encode())
     while True:
         number, n_env, size = struct.unpack("<III", read(12))
+        if n_env == PRESS:
+            continue  # of an execution that was over by then
         Clock.is_begun, Clock.was_pressed = True, False
         pairs = read(n_env).decode().split("\0") if n_env else []
         env = dict(zip(pairs[::2], pairs[1::2]))
-        execute(number, env, read(size).decode())
+        code = read(size).decode()
+        take_press()
+        execute(number, env, code)
 
 
 _main()

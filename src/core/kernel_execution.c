@@ -1,5 +1,4 @@
 /* One execution of an interpreter: how it begins, how long it may take, and how it ends. */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -225,7 +224,7 @@ void kernel_on_done(struct kernel *k)
 	};
 
 	/* Nor can it be done with what it has not read. */
-	if (!k->is_executing || k->reader.reply.number != k->number || k->unsent) {
+	if (!k->is_executing || k->reader.reply.number != k->number || k->at_unsent < k->n_code) {
 		kernel_on_nonsense(k);
 		return;
 	}
@@ -328,8 +327,7 @@ void kernel_on_mute(struct kernel *k)
 void kernel_signal_interrupt(struct kernel *k)
 {
 	k->is_interrupted = true;
-	if (k->run && k->run->job)
-		k->service->runtime->signal(k->run->job, SIGINT);
+	kernel_send_press(k);
 }
 
 /* First as ^C, and if that does not help, the end; at once for one that is not even ready. */

@@ -54,8 +54,11 @@ struct kernel {
 	struct excerpt out, err;
 	char *unsent; /* what the interpreter did not take yet */
 	size_t n_unsent, at_unsent;
-	uv_timer_t *timer; /* of the execution, or until it is ready */
-	uint64_t begun_ns; /* the execution under way */
+	size_t n_code;       /* of it, up to the end of the code of the execution under way */
+	bool has_said_press; /* that the execution under way is interrupted, or it is unsent */
+	bool signal_waits;   /* until all of that is sent */
+	uv_timer_t *timer;   /* of the execution, or until it is ready */
+	uint64_t begun_ns;   /* the execution under way */
 	uint32_t number;
 	enum kernel_fresh fresh;
 	char fresh_reason[64];
@@ -72,6 +75,8 @@ struct kernel {
 
 /* kernel_talk.c */
 void kernel_send(struct kernel *k, const struct execution *e);
+/* Say that the execution under way is interrupted, and then send the signal. */
+void kernel_send_press(struct kernel *k);
 /* Take what is in the pipes now. */
 void kernel_catch_up(struct kernel *k);
 void kernel_hang_up(struct kernel *k);

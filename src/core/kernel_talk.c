@@ -1,6 +1,7 @@
 /* The pipe to an interpreter, the one on which it answers, and those it prints into. */
 #include <endian.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -179,6 +180,14 @@ void kernel_attach(struct kernel *k, const struct kernel_fds *fds)
 	kernel_on_attached(k);
 }
 
+static void forget_unsent(struct kernel *k)
+{
+	if (k->unsent)
+		explicit_bzero(k->unsent, k->n_unsent);
+	free(TAKE(k->unsent));
+	k->n_unsent = k->at_unsent = k->n_code = 0;
+}
+
 void kernel_hang_up(struct kernel *k)
 {
 	close_tap(&k->say_tap);
@@ -186,15 +195,21 @@ void kernel_hang_up(struct kernel *k)
 	close_tap(&k->out_tap);
 	close_tap(&k->err_tap);
 	kernel_reader_fini(&k->reader);
-	if (k->unsent)
-		explicit_bzero(k->unsent, k->n_unsent);
-	free(TAKE(k->unsent));
-	k->n_unsent = k->at_unsent = 0;
+	forget_unsent(k);
+	k->signal_waits = false;
 }
 
 /* --- what is said to it --- */
 
 static void on_room(uv_poll_t *poll, int status, int events);
+
+/* A signal that came first would find nothing to interrupt. */
+static void send_signal(struct kernel *k)
+{
+	k->signal_waits = false;
+	if (k->run && k->run->job)
+		k->service->runtime->signal(k->run->job, SIGINT);
+}
 
 /* Nobody waits for room in the pipe while there is nothing to say. */
 static void push(struct kernel *k)
@@ -211,12 +226,11 @@ static void push(struct kernel *k)
 			break; /* its run is over, which the runtime says */
 		k->at_unsent += n > 0 ? (size_t)n : 0;
 	}
-	if (k->unsent)
-		explicit_bzero(k->unsent, k->n_unsent);
-	free(TAKE(k->unsent));
-	k->n_unsent = k->at_unsent = 0;
+	forget_unsent(k);
 	if (k->say_tap)
 		(void)uv_poll_stop(&k->say_tap->poll);
+	if (k->signal_waits)
+		send_signal(k);
 }
 
 static void on_room(uv_poll_t *poll, int status, int events)
@@ -226,6 +240,8 @@ static void on_room(uv_poll_t *poll, int status, int events)
 	push(((struct tap *)poll->data)->kernel);
 }
 
+#define HEAD_SIZE (3 * sizeof(uint32_t))
+
 static char *put_number(char *at, size_t value)
 {
 	uint32_t v = htole32((uint32_t)value);
@@ -234,15 +250,46 @@ static char *put_number(char *at, size_t value)
 	return at + sizeof(v);
 }
 
+/* Room behind what is not sent yet. */
+static char *extend(struct kernel *k, size_t size)
+{
+	size_t n = k->n_unsent - k->at_unsent;
+	char *data = xcalloc(1, n + size);
+
+	if (n > 0)
+		memcpy(data, k->unsent + k->at_unsent, n);
+	forget_unsent(k);
+	k->unsent = data;
+	k->n_unsent = n + size;
+	return data + n;
+}
+
 void kernel_send(struct kernel *k, const struct execution *e)
 {
-	k->n_unsent = 3 * sizeof(uint32_t) + e->env_size + e->size;
-	k->unsent = xcalloc(1, k->n_unsent);
-	char *at = put_number(k->unsent, k->number);
+	char *at = extend(k, HEAD_SIZE + e->env_size + e->size);
+
+	k->n_code = k->n_unsent;
+	k->has_said_press = k->signal_waits = false;
+	at = put_number(at, k->number);
 	at = put_number(at, e->env_size);
 	at = put_number(at, e->size);
 	if (e->env_size)
 		memcpy(at, e->env, e->env_size);
 	memcpy(at + e->env_size, e->code, e->size);
+	push(k);
+}
+
+void kernel_send_press(struct kernel *k)
+{
+	size_t n_code = k->n_code > k->at_unsent ? k->n_code - k->at_unsent : 0;
+
+	if (!k->has_said_press) {
+		char *at = extend(k, HEAD_SIZE);
+
+		k->n_code = n_code;
+		(void)put_number(put_number(put_number(at, k->number), KERNEL_PRESS), 0);
+		k->has_said_press = true;
+	}
+	k->signal_waits = true;
 	push(k);
 }

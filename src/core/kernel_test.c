@@ -96,6 +96,46 @@ TEST(an_interrupt_keeps_state)
 	finish(&m, 0);
 }
 
+/* An interpreter that is stopped has not read what is in its pipe when the interrupt comes. */
+TEST(an_interrupt_before_the_code_is_read_is_kept)
+{
+	SAMPLE(m);
+	struct heard h;
+	static char large[200000]; /* which no pipe takes at once */
+	struct session *session = begin(&m, &h);
+
+	memset(large, ' ', sizeof(large) - 1);
+	memcpy(large, "while True: pass #", strlen("while True: pass #"));
+	for (int i = 0; i < 10; i++) {
+		CHECK_EQ(kill(sample_job(0)->pid, SIGSTOP), 0);
+		ask_ms(session, i % 2 ? large : "while True: pass", 5000, &h);
+		CHECK(kernel_interrupt(session));
+		CHECK(kernel_interrupt(session)); /* ^C is often pressed twice */
+		CHECK_EQ(kill(sample_job(0)->pid, SIGCONT), 0);
+		SAMPLE_UNTIL(&m, h.n);
+		CHECK_EQ(h.outcome, KERNEL_INTERRUPTED);
+		CHECK(!h.was_late);
+		run(&m, session, "1", &h);
+		CHECK_EQ(h.outcome, KERNEL_OK);
+	}
+	finish(&m, 0);
+}
+
+/* It is pending before the code is written, so it is handled before the code is read. */
+TEST(an_interrupt_between_executions_is_not_kept)
+{
+	SAMPLE(m);
+	struct heard h;
+	struct session *session = begin(&m, &h);
+
+	for (int i = 0; i < 10; i++) {
+		CHECK_EQ(kill(sample_job(0)->pid, SIGINT), 0);
+		run(&m, session, "sum(range(100000))", &h);
+		CHECK_EQ(h.outcome, KERNEL_OK);
+	}
+	finish(&m, 0);
+}
+
 /* The code tells that it has begun, so that it is what is interrupted. */
 static void interrupt_begun(
 	struct sample *m, struct session *session, const char *code, struct heard *h)
@@ -384,6 +424,8 @@ TEST(more_than_is_allowed_is_lowered_and_met)
 TESTS(UNIT(variables_persist_and_the_last_expression_is_shown),
 	UNIT(errors_are_told_whole_and_state_stays),
 	UNIT(a_flood_is_cut_and_what_comes_late_is_told_next), UNIT(an_interrupt_keeps_state),
+	UNIT(an_interrupt_before_the_code_is_read_is_kept),
+	UNIT(an_interrupt_between_executions_is_not_kept),
 	UNIT(no_frame_of_ours_is_told_of_an_interrupt),
 	UNIT(a_value_that_is_a_picture_is_shown_as_one),
 	UNIT(only_a_semicolon_behind_it_hides_the_last_expression), UNIT(a_cell_can_await),

@@ -13,13 +13,17 @@
  *		L  what is in the workspace now, as inventory.h has it
  *
  * To it: u32 number, u32 size of variables, u32 size of code; variables as NAME NUL VALUE joined
- * by NUL; code. Numbers are little-endian. */
+ * by NUL; code. Numbers are little-endian. An interrupt is u32 number of what it interrupts,
+ * u32 KERNEL_PRESS, u32 0, behind the code; a SIGINT follows it. The interpreter looks for it only
+ * before the code begins, and skips it afterwards. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "ipc/inventory.h"
+
+#define KERNEL_PRESS UINT32_MAX
 
 /* What one piece of code may make us hold; more is the end of the interpreter. */
 #define KERNEL_READY_MAX  64u
