@@ -239,6 +239,17 @@ def _main():
                 rows[i] += marks[len(line):]
         return "\n".join(rows)
 
+    def place(error, name):
+        """Versions before 3.13 may count bytes. Of the same code in ASCII they are characters."""
+        code = "".join(linecache.cache[name][2])
+        if code.isascii() or error.text is None:
+            return
+        try:
+            ast.parse("".join(c if c < "\x80" else "x" for c in code), name)
+        except SyntaxError as same:
+            if (same.msg, same.lineno) == (error.msg, error.lineno):
+                error.offset, error.end_offset = same.offset, same.end_offset
+
     def format_error(error, trace):
         """As traceback does, but for the marks of versions before 3.13, where it takes bytes of
         an operator's place for characters."""
@@ -264,6 +275,8 @@ def _main():
         trace = error.__traceback__
         if isinstance(error, SyntaxError) and error.filename == name:
             trace = None  # it is about the code, which did not begin
+            if sys.version_info < (3, 13):
+                place(error, name)
         while trace and (trace.tb_frame.f_code.co_filename == "<string>" or
                          str(trace.tb_frame.f_globals.get("__name__")).startswith("asyncio.")):
             trace = trace.tb_next  # frames of ours, and of what awaits for us

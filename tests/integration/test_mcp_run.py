@@ -155,11 +155,19 @@ def test_the_mark_of_an_error_is_below_it(client, options):
         assert shown in result["structuredContent"]["traceback"], code
 
 
+SYNTAX_CARETS = [
+    ("x = '日本' + (1 2)", "    x = '日本' + (1 2)\n                  ^^^\n"),
+    ("'日本'; a = 012", "    '日本'; a = 012\n                ^\n"),  # counted in bytes
+    ("s = 'é'\nif s:\n  '日本'; é = ( 1", "    '日本'; é = ( 1\n                ^\n"),
+]
+
+
 @once
-def test_the_mark_of_a_syntax_error_is_below_it(client):
-    result = client.call("run_python", session_id="s", code="x = '日本' + (1 2)")
-    assert ("    x = '日本' + (1 2)\n                  ^^^\n"
-            in result["structuredContent"]["traceback"])
+@pytest.mark.parametrize("options", [{}, {"kernel": True}])
+def test_the_mark_of_a_syntax_error_is_below_it(client, options):
+    for code, shown in SYNTAX_CARETS:
+        result = client.call("run_python", session_id="s", code=code, **options)
+        assert shown in result["structuredContent"]["traceback"], code
 
 
 @once
