@@ -546,6 +546,7 @@ static const struct unknown_hint name_hints[] = {
 	{ "source", "code" },
 	{ "variables", "env" },
 	{ "seconds", "timeout_sec" },
+	{ "timeout", "timeout_sec" },
 	{ "idempotency_key", "the header Idempotency-Key" },
 	{ "wait", "the parameter ?wait" },
 	{ 0 },

@@ -107,6 +107,12 @@ static void say_unknown(const struct unknown_check *c, const char *what, const c
 {
 	const char *near = unknown_nearest(c, name);
 
+	/* The path that such a message has was taken for a name. */
+	if (is_listed(c->names, name) || is_listed(c->ignored, name)) {
+		(void)snprintf(ret, size, "unknown %s %s: %s is a member of the object %.*s", what,
+			quote(shown).text, last_of(name), (int)(last_of(name) - name - 1), name);
+		return;
+	}
 	(void)snprintf(ret, size, "unknown %s %s%s%s%s", what, quote(shown).text,
 		near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
@@ -126,19 +132,11 @@ static void make_plain(char *text)
 	}
 }
 
-int unknown_name(const struct unknown_check *c, const char *what, const char *name,
+static int refuse(const struct unknown_check *c, const char *what, const char *name,
 	const char *shown, struct problem *problem)
 {
 	char text[sizeof(problem->message)];
 
-	if (is_listed(c->names, name))
-		return 0;
-	if (is_listed(c->ignored, name)) {
-		(void)snprintf(text, sizeof(text), "%s %s means nothing here and was ignored", what,
-			quote(shown).text);
-		warn(c, text);
-		return 0;
-	}
 	say_unknown(c, what, name, shown, text, sizeof(text));
 	if (c->warns) {
 		warn(c, text);
@@ -149,6 +147,21 @@ int unknown_name(const struct unknown_check *c, const char *what, const char *na
 	make_plain(text);
 	problem_add(problem, "field", json_string(text));
 	return -1;
+}
+
+int unknown_name(const struct unknown_check *c, const char *what, const char *name,
+	const char *shown, struct problem *problem)
+{
+	char text[sizeof(problem->message)];
+
+	if (is_listed(c->names, name))
+		return 0;
+	if (!is_listed(c->ignored, name))
+		return refuse(c, what, name, shown, problem);
+	(void)snprintf(text, sizeof(text), "%s %s means nothing here and was ignored", what,
+		quote(shown).text);
+	warn(c, text);
+	return 0;
 }
 
 static void join(char ret[NAME_MAX_SHOWN], const char *path, const char *name)
@@ -169,7 +182,10 @@ int unknown_members(const struct unknown_check *c, const json_t *object, const c
 
 		join(whole, path, name);
 		join(whole_shown, shown, name);
-		if (unknown_name(c, "field", whole, whole_shown, problem) < 0)
+		/* No member has a dot in its name: that would be the path of another one. */
+		int r = strchr(name, '.') ? refuse(c, "field", whole, whole_shown, problem)
+					  : unknown_name(c, "field", whole, whole_shown, problem);
+		if (r < 0)
 			return -1;
 	}
 	return 0;

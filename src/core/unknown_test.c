@@ -77,6 +77,24 @@ TEST(it_is_refused_by_name)
 	problem_fini(&p);
 }
 
+/* The path of a member, as messages show it, is no name of a member. */
+TEST(the_path_of_a_member_is_not_its_name)
+{
+	AUTO_JSON *warnings = json_array();
+	struct problem p = { 0 };
+
+	CHECK_STR(look("{\"resources.memory_mb\":64}", false, warnings, &p),
+		"unknown field 'resources.memory_mb': memory_mb is a member of the object resources");
+	problem_fini(&p);
+	CHECK_STR(look("{\"resources.pids\":64}", false, warnings, &p),
+		"unknown field 'resources.pids': pids is a member of the object resources");
+	problem_fini(&p);
+	CHECK_STR(look("{\"resources.memmory_mb\":64}", false, warnings, &p),
+		"unknown field 'resources.memmory_mb'; did you mean resources.memory_mb?");
+	problem_fini(&p);
+	CHECK_EQ(json_array_size(warnings), 0);
+}
+
 TEST(what_means_nothing_here_or_is_only_warned_of_is_taken)
 {
 	AUTO_JSON *warnings = json_array();
@@ -119,5 +137,6 @@ TEST(a_name_that_is_no_ascii_is_told_of_all_the_same)
 }
 
 TESTS(UNIT(a_name_that_is_like_a_known_one_was_meant_to_be_that), UNIT(it_is_refused_by_name),
+	UNIT(the_path_of_a_member_is_not_its_name),
 	UNIT(what_means_nothing_here_or_is_only_warned_of_is_taken), UNIT(warnings_have_an_end),
 	UNIT(a_name_that_is_no_ascii_is_told_of_all_the_same))

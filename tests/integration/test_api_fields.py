@@ -25,6 +25,8 @@ def refusal(answer, field):
     ({"memory": 512}, "memory", "unknown field 'memory'; did you mean resources.memory_mb?"),
     ({"resources": {"memmory_mb": 512}}, "resources.memmory_mb",
      "unknown field 'resources.memmory_mb'; did you mean resources.memory_mb?"),
+    ({"resources.memory_mb": 64}, "resources.memory_mb",
+     "unknown field 'resources.memory_mb': memory_mb is a member of the object resources"),
     ({"files": [{"path": "a", "content": ""}]}, "files[0].content",
      "unknown field 'files[0].content'; did you mean files.content_b64?"),
     ({"git": {"url": "https://x.example/y", "branch": "b"}}, "git.branch",
