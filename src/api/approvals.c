@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/fields.h"
 #include "api/page.h"
 #include "api/reply.h"
 #include "base/json.h"
@@ -80,18 +81,18 @@ static bool is_readable(const char *text, size_t size)
 /* The text that the user is told, or NULL. It has answered when it is none. */
 static int read_reason(struct exchange *x, const json_t *body, const char **ret)
 {
+	static const char *const names[] = { "reason", NULL };
 	const json_t *reason = json_object_get(body, "reason");
-	bool is_known = json_object_size(body) == (reason != NULL);
 
 	*ret = json_string_value(reason);
-	if (!body || (json_is_object(body) && is_known &&
+	if (fields_check_body(x, body, names) < 0)
+		return -EINVAL;
+	if (!body || (json_is_object(body) &&
 			     (!reason || json_is_null(reason) ||
 				     (*ret && is_readable(*ret, json_string_length(reason))))))
 		return 0;
 	reply_field(x, PROBLEM_IN_BODY, "reason",
-		"the only field there is; must be a text of 1 to %u bytes without control "
-		"characters",
-		RUN_DENIAL_MAX);
+		"must be a text of 1 to %u bytes without control characters", RUN_DENIAL_MAX);
 	return -EINVAL;
 }
 

@@ -7,6 +7,7 @@
 #include "api/api.h"
 #include "api/reply.h"
 #include "base/json.h"
+#include "base/str.h"
 #include "core/problem.h"
 #include "core/service.h"
 #include "core/settings.h"
@@ -69,6 +70,17 @@ int fields_check_query(struct exchange *x, const struct route *route)
 	return fields_check_parameters(x, names);
 }
 
+static bool has_members(const char *const *names, const char *object)
+{
+	for (; *names; names++) {
+		const char *rest = str_after(*names, object);
+
+		if (rest && *rest == '.')
+			return true;
+	}
+	return false;
+}
+
 int fields_check_body(struct exchange *x, const json_t *body, const char *const *names)
 {
 	struct problem problem = { 0 };
@@ -79,6 +91,11 @@ int fields_check_body(struct exchange *x, const json_t *body, const char *const 
 	};
 	int r = unknown_members(&c, body, "", "", &problem);
 
+	for (size_t i = 0; r == 0 && names[i]; i++) {
+		if (has_members(names, names[i]))
+			r = unknown_members(
+				&c, json_object_get(body, names[i]), names[i], names[i], &problem);
+	}
 	return end_check(x, r, &problem, c.warnings);
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/fields.h"
 #include "api/outcome.h"
 #include "api/reply.h"
 #include "api/sessions.h"
@@ -14,6 +15,7 @@
 #include "base/str.h"
 #include "core/kernel.h"
 #include "core/problem.h"
+#include "core/request.h"
 #include "core/service.h"
 #include "core/session.h"
 
@@ -171,28 +173,31 @@ static int read_env(struct exchange *x, const json_t *body, const json_t **ret)
 
 static int check_fields(struct exchange *x, const json_t *body)
 {
-	static const char *const known[] = { "code", "timeout_ms", "env", "cpu", "memory_mb" };
-	const char *name;
-	const json_t *value;
+	static const char *const known[] = { "code", "timeout_ms", "env", "cpu", "memory_mb",
+		"context", "context.source", "context.model", "context.prompt_id",
+		"context.thread_id", NULL };
 
-	if (!json_is_string(json_object_get(body, "code"))) {
-		reply_field(x, PROBLEM_IN_BODY, "code", "must be a text, of Python");
+	if (fields_check_body(x, body, known) < 0)
 		return -EINVAL;
-	}
-	json_object_foreach((json_t *)body, name, value)
-	{
-		size_t i = 0;
+	if (json_is_string(json_object_get(body, "code")))
+		return 0;
+	reply_field(x, PROBLEM_IN_BODY, "code", "must be a text, of Python");
+	return -EINVAL;
+}
 
-		while (i < ARRAY_SIZE(known) && !streq(known[i], name))
-			i++;
-		if (i == ARRAY_SIZE(known)) {
-			reply_field(x, PROBLEM_IN_BODY, name,
-				"there is no such field; there are code, timeout_ms, env, cpu "
-				"and memory_mb");
-			return -EINVAL;
-		}
-	}
-	return 0;
+/* For the audit log, which would take an interpreter for one of MCP. A new object, or NULL when it
+ * has answered. */
+static json_t *read_context(struct exchange *x, const json_t *body)
+{
+	struct problem problem = { 0 };
+	json_t *context = request_read_context(json_object_get(body, "context"), &problem);
+
+	if (context)
+		json_set_missing(context, "source", json_string("API"));
+	else
+		reply_problem(x, &problem);
+	problem_fini(&problem);
+	return context;
 }
 
 static int read_wish(struct exchange *x, const json_t *body, struct kernel_wish *ret)
@@ -223,6 +228,10 @@ static void handle_execute(struct exchange *x)
 
 	if (!session || reply_read_json(x, &body) < 0 || read_wish(x, body, &wish) < 0)
 		return;
+	AUTO_JSON *context = read_context(x, body);
+	if (!context)
+		return;
+	wish.context = context;
 	struct execution_answer *a = xnew(struct execution_answer);
 	a->x = x;
 	memcpy(a->session_id, session->row.id, sizeof(a->session_id));

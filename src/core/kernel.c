@@ -184,6 +184,8 @@ static int make_request(const struct kernel *k, struct request *ret, struct prob
 	AUTO_JSON *body = json_pack("{s:s, s:[s, s, s], s:{s:s}, s:o}", "session_id",
 		k->session->row.id, "command", interpreter_of(k->session, program, sizeof(program)),
 		"-c", driver, "labels", "kernel", "python", "resources", resources_of(&k->asked));
+	if (k->first->context)
+		(void)json_object_set(body, "context", k->first->context);
 	/* It lives longer, but by this it is judged. */
 	if (k->first->timeout_ms)
 		(void)json_object_set_new(

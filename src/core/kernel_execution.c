@@ -111,8 +111,10 @@ static void note_in_audit(struct kernel *k, const struct kernel_result *r)
 	if (k->first->trace_id[0])
 		(void)json_object_set_new(o, "trace_id", json_string(k->first->trace_id));
 	(void)json_object_update(o, k->first->context);
+	/* Without the context of the interpreter's run, which is of who had it started. */
 	if (k->run)
-		run_audit(k->run, "sandbox.kernel.executed", o);
+		audit_run(k->service->audit, "sandbox.kernel.executed", &k->run->row, k->run->usage,
+			o);
 	else
 		json_decref(o);
 }

@@ -284,6 +284,13 @@ static int check_context(const json_t *value, struct problem *problem)
 	return check_object("context", context_fields, value, problem);
 }
 
+json_t *request_read_context(const json_t *value, struct problem *problem)
+{
+	if (!value || json_is_null(value))
+		return json_object();
+	return check_context(value, problem) < 0 ? NULL : clean_context(value);
+}
+
 static json_t *clean_files(const json_t *value)
 {
 	json_t *clean = json_array();

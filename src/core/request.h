@@ -79,6 +79,10 @@ void request_fini(struct request *r);
 int request_check_names(const json_t *body, enum request_kind kind, bool warns, json_t *warnings,
 	struct problem *problem);
 
+/* The `context` of a request that is for neither a session nor a run: a new object, empty where
+ * there is none (NULL), or NULL with a problem. */
+json_t *request_read_context(const json_t *value, struct problem *problem);
+
 /* What the policy makes of it. Returns 0, or -1 with a problem. */
 int request_decide(const struct request *r, const struct settings *c, struct policy *ret,
 	struct problem *problem);

@@ -208,6 +208,42 @@ def test_the_context_of_a_request_is_for_the_audit_log_alone(server):
     assert all("source" in line for line in audit(server))
 
 
+def test_an_execution_in_an_interpreter_is_of_the_door_it_came_by(server):
+    session = server.session()["id"]
+    path = f"/sessions/{session}/kernel/executions"
+    first = server.post(path, json={"code": "1", "context": {"model": "m-1"}}).json()
+    second = server.post(path, json={"code": "2", "context": {"source": "IDE"}}).json()
+    assert first["run_id"] == second["run_id"]
+    Client(server).good("run_python", session_id=session, code="3", kernel=True)
+    executed = audit(server, run_id=first["run_id"], event="sandbox.kernel.executed")
+    assert [(x["source"], x.get("model")) for x in executed] == [
+        ("API", "m-1"), ("IDE", None), ("MCP", None)]
+    created, = audit(server, run_id=first["run_id"], event="sandbox.run.created")
+    assert (created["source"], created["model"]) == ("API", "m-1")
+
+
+def test_small_bodies_are_looked_at_like_large_ones(make_server):
+    server = make_server(SANDBOX_APPROVAL_REQUIRED="cpu>0.5")
+    path = f"/sessions/{server.session(cpu_limit=0.5)['id']}/kernel/executions"
+    held = server.start_run("true", resources={"cpu": 1}).json()["id"]
+    for answer, field, message in (
+            (server.post(path, json={"code": "1", "timeout": 5}), "timeout",
+             "unknown field 'timeout'; did you mean timeout_ms?"),
+            (server.post(path, json={"code": "1", "context": {"models": "m"}}), "context.models",
+             "unknown field 'context.models'; did you mean context.model?"),
+            (server.post(f"/admin/runs/{held}/deny", json={"reasons": "x"}), "reasons",
+             "unknown field 'reasons'; did you mean reason?")):
+        assert refusal(answer, field) == message
+
+
+def test_small_bodies_may_only_be_warned_of(make_server):
+    server = make_server(SANDBOX_UNKNOWN_FIELDS="warn")
+    path = f"/sessions/{server.session()['id']}/kernel/executions"
+    answer = server.post(path, json={"code": "1", "timeout": 5}).json()
+    assert (answer["outcome"], answer["warnings"]) == (
+        "ok", ["unknown field 'timeout'; did you mean timeout_ms?"])
+
+
 def test_a_context_has_limits(server):
     for context, field in (({"model": "x" * 257}, "context.model"), ("x", "context"),
                            ({"source": "Moon"}, "context.source")):
