@@ -223,12 +223,14 @@ static void native_signal(struct job *j, int sig)
 
 static void native_freeze(struct job *j)
 {
+	j->last_pause = MESSAGE_FREEZE;
 	if (!j->is_over)
 		(void)native_say_id(j->host, MESSAGE_FREEZE, j->id);
 }
 
 static void native_thaw(struct job *j)
 {
+	j->last_pause = MESSAGE_THAW;
 	if (!j->is_over)
 		(void)native_say_id(j->host, MESSAGE_THAW, j->id);
 }

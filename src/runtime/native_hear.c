@@ -77,6 +77,8 @@ static void say_again(struct job *j)
 {
 	if (j->stdin_is_closed)
 		(void)native_say_id(j->host, MESSAGE_CLOSE_STDIN, j->id);
+	if (j->last_pause)
+		(void)native_say_id(j->host, j->last_pause, j->id);
 	if (j->is_canceled)
 		(void)native_say_id(j->host, MESSAGE_CANCEL, j->id);
 }

@@ -69,6 +69,30 @@ TEST(the_same_keeper_still_has_the_jobs)
 	stage_remove(&s);
 }
 
+/* Else an execution would wait in a frozen box until its time is over. */
+TEST(a_box_that_was_to_be_thawed_meanwhile_is_thawed)
+{
+	struct stage s;
+	struct heard a;
+
+	stage_make(&s);
+	listen_at(&s);
+	greet(&s, NULL, NULL);
+	CHECK_EQ(start(&s, RUN_A, &a), 0);
+	expect_id(&s, MESSAGE_START, RUN_A);
+	say_started(&s, RUN_A, 0, NULL, 0);
+	runtime_native.freeze(a.job);
+	expect_id(&s, MESSAGE_FREEZE, RUN_A);
+	close_fdp(&s.fd);
+	UNTIL(&s, s.n_down == 1);
+	runtime_native.thaw(a.job);
+	greet(&s, RUN_A, NULL);
+	expect_id(&s, MESSAGE_ATTACH, RUN_A);
+	say_started(&s, RUN_A, 0, NULL, 0);
+	expect_id(&s, MESSAGE_THAW, RUN_A);
+	stage_remove(&s);
+}
+
 /* Each is answered with several messages, and a keeper hangs up on who does not read them. */
 TEST(a_few_runs_are_attached_at_a_time)
 {
@@ -351,6 +375,7 @@ TEST(a_keeper_that_ends_while_it_is_silent_is_so_no_longer)
 }
 
 TESTS(UNIT(another_keeper_has_none_of_the_jobs), UNIT(the_same_keeper_still_has_the_jobs),
+	UNIT(a_box_that_was_to_be_thawed_meanwhile_is_thawed),
 	UNIT(a_few_runs_are_attached_at_a_time), UNIT(a_start_of_what_is_there_already_attaches),
 	UNIT(a_keeper_that_comes_later_is_found), UNIT(nonsense_drops_the_connection),
 	UNIT(too_many_runs_are_nonsense),

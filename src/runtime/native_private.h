@@ -32,6 +32,7 @@ struct job {
 	bool has_started;
 	bool is_canceled;
 	bool stdin_is_closed;
+	uint32_t last_pause; /* FREEZE or THAW, what was said last; 0: neither was */
 };
 
 /* A workspace that is being made. */

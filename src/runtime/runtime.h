@@ -94,7 +94,7 @@ struct runtime {
 	/* To the guest's process group; lost when the keeper is not there. */
 	void (*signal)(struct job *j, int sig);
 	/* Nothing of it executes until thaw(), signal() or cancel(), if that can be done here;
-	 * `used` tells. Lost when the keeper is not there, like signal(). */
+	 * `used` tells. When the keeper is not there, it is told the last of both later. */
 	void (*freeze)(struct job *j);
 	void (*thaw)(struct job *j);
 	void (*ask_usage)(struct job *j);
