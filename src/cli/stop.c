@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/listener.h"
 #include "base/path.h"
 #include "base/str.h"
 #include "cli/command.h"
@@ -72,25 +73,24 @@ static void target_fini(struct target *t)
 	close_fdp(&t->fd);
 }
 
-/* Who listens at the other end of `socket`; it must be there still when we hold it. */
+/* Who listens at the other end of `socket`. */
 static int target_open(struct target *t, const char *what, int socket, struct err *err)
 {
-	struct ucred peer = { 0 };
-	socklen_t size = sizeof(peer);
+	struct target found = { .what = what, .fd = -1 };
+	int r = listener_open(socket, &found.fd, &found.pid);
 
-	if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 || peer.pid <= 1)
-		return err_set(err, -ESRCH,
+	if (r == -EXDEV)
+		return err_set(err, r,
 			"the %s can not be seen from here: stop it where it was started", what);
-	int fd = (int)syscall(SYS_pidfd_open, peer.pid, 0);
-	if (fd < 0 && errno != ESRCH)
-		return err_errno(err, "find the %s (pid %d)", what, peer.pid);
-	*t = (struct target){ what, peer.pid, fd };
+	if (r < 0)
+		return err_set(err, r, "find the %s: %s", what, strerror(-r));
+	*t = found;
 	return 0;
 }
 
 static int send_signal(const struct target *t, int sig, struct err *err)
 {
-	if (t->fd < 0 || syscall(SYS_pidfd_send_signal, t->fd, sig, NULL, 0) == 0 || errno == ESRCH)
+	if (syscall(SYS_pidfd_send_signal, t->fd, sig, NULL, 0) == 0 || errno == ESRCH)
 		return 0;
 	if (errno == EPERM)
 		return err_set(err, -EPERM,
@@ -103,7 +103,7 @@ static bool has_ended(const struct target *t, uint64_t wait_ms)
 {
 	struct pollfd p = { .fd = t->fd, .events = POLLIN };
 
-	return t->fd < 0 || poll(&p, 1, wait_ms > INT32_MAX ? INT32_MAX : (int)wait_ms) == 1;
+	return poll(&p, 1, wait_ms > INT32_MAX ? INT32_MAX : (int)wait_ms) == 1;
 }
 
 /* A guardian would start another keeper in place of one that was killed. */
@@ -176,7 +176,8 @@ static int find_server(const char *root, uint64_t until_ns, struct target *ret, 
 
 		if (socket >= 0) {
 			r = target_open(ret, "server", socket, err);
-			return r < 0 ? r : 1;
+			if (r != -ESRCH)
+				return r < 0 ? r : 1;
 		}
 		if (socket == -EPERM || socket == -EACCES)
 			return err_set(err, socket, "the server of %.160s is not yours", root);

@@ -3,17 +3,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/listener.h"
 #include "base/str.h"
 
 #define FRESH     "." BEACON_FILE
@@ -86,15 +89,14 @@ int beacon_connect(int data_fd)
 	return r < 0 ? r : take_fd(&fd);
 }
 
-static pid_t find_listener(int data_fd)
+static bool end_listener(int data_fd)
 {
-	struct ucred peer = { 0 };
-	socklen_t size = sizeof(peer);
-	AUTO_FD fd = beacon_connect(data_fd);
+	AUTO_FD socket = beacon_connect(data_fd);
+	AUTO_FD fd = -1;
+	pid_t pid;
 
-	if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
-		return 0;
-	return peer.pid;
+	return socket >= 0 && listener_open(socket, &fd, &pid) == 0 &&
+	       syscall(SYS_pidfd_send_signal, fd, SIGTERM, NULL, 0) == 0;
 }
 
 void beacon_relieve(const char *root, unsigned wait_ms)
@@ -103,10 +105,7 @@ void beacon_relieve(const char *root, unsigned wait_ms)
 	struct beacon b = { 0 };
 
 	if (beacon_open(root, &data_fd, NULL) < 0 || beacon_read(data_fd, &b) < 0 ||
-		!b.is_on_demand)
-		return;
-	pid_t pid = find_listener(data_fd);
-	if (pid <= 1 || kill(pid, SIGTERM) < 0)
+		!b.is_on_demand || !end_listener(data_fd))
 		return;
 	/* It holds this lock until the very end. */
 	for (unsigned ms = 0; ms < wait_ms && flock(data_fd, LOCK_EX | LOCK_NB) < 0; ms += 10)
