@@ -205,12 +205,14 @@ struct belljar_result {
 	uint64_t captured_bytes;
 	uint64_t captured_files;
 	uint64_t skipped_files;       /* matched, but passed the capture limit: see skipped_file */
+	uint64_t unreadable_files;    /* matched, but the guest took the right to read them away */
 	bool capture_incomplete;      /* the box ended before all files were out */
 	bool is_warm;                 /* what could be made ahead for it had been */
 	bool workspace_exec;          /* files in /workspace and /tmp could be executed */
 	struct belljar_limits limits; /* as they were applied */
 	char image[65];               /* "host" or the digest */
-	char skipped_file[256];       /* the first of those, cut to this size; else empty */
+	char skipped_file[256];       /* the first of the skipped, cut to this size; else empty */
+	char unreadable_file[256];    /* the first of the unreadable, likewise */
 	char unmatched_capture[256];  /* the first glob that matched nothing; else empty */
 	char message[256];            /* one clause that says what happened */
 };

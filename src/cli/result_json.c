@@ -145,7 +145,7 @@ static void add_result(json_t *object, const struct belljar_result *r)
 {
 	enum reason reason = outcome_reason(r->outcome);
 	json_t *more = json_pack(
-		"{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:b, s:b, s:o, s:o}",
+		"{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:b, s:b, s:o, s:o, s:I, s:o}",
 		"phase", reason_phase(reason), "reason_code", reason_name(reason), "message",
 		sentence_json(r->message), "exit_code",
 		r->exit_code < 0 ? json_null() : json_integer(r->exit_code), "signal",
@@ -162,7 +162,9 @@ static void add_result(json_t *object, const struct belljar_result *r)
 		"workspace_exec", (int)r->workspace_exec, "skipped_file",
 		r->skipped_file[0] ? sentence_json(r->skipped_file) : json_null(),
 		"unmatched_capture",
-		r->unmatched_capture[0] ? sentence_json(r->unmatched_capture) : json_null());
+		r->unmatched_capture[0] ? sentence_json(r->unmatched_capture) : json_null(),
+		"unreadable_files", (json_int_t)r->unreadable_files, "unreadable_file",
+		r->unreadable_file[0] ? sentence_json(r->unreadable_file) : json_null());
 
 	(void)json_object_update(object, more);
 	json_decref(more);

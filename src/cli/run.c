@@ -205,19 +205,29 @@ static void tell(const struct belljar_result *r)
 		complain("%s", r->message);
 }
 
+/* " and 2 more" of three files, of which one is named. */
+static const char *and_more(uint64_t n, char text[64])
+{
+	text[0] = '\0';
+	if (n > 1)
+		(void)snprintf(text, 64, " and %llu more", (unsigned long long)n - 1);
+	return text;
+}
+
 /* What was asked for in vain. */
 static void tell_captures(const struct invocation *in, const struct belljar_result *r)
 {
 	const struct order_values *v = &in->request.v;
-	char more[64] = "";
+	char more[64];
 
-	if (r->skipped_files > 1)
-		(void)snprintf(more, sizeof(more), " and %llu more",
-			(unsigned long long)r->skipped_files - 1);
 	if (r->skipped_files > 0)
 		complain("captured files left out: '%s'%s: all together may have %llu bytes, "
 			 "--capture-cap allows more",
-			r->skipped_file, more, (unsigned long long)r->limits.capture_bytes);
+			r->skipped_file, and_more(r->skipped_files, more),
+			(unsigned long long)r->limits.capture_bytes);
+	if (r->unreadable_files > 0)
+		complain("captured files left out: '%s'%s: the guest made them unreadable",
+			r->unreadable_file, and_more(r->unreadable_files, more));
 	if (r->unmatched_capture[0])
 		complain("no file matched --capture '%s'", r->unmatched_capture);
 	if (v->out && v->captures.n == 0)

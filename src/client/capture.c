@@ -4,15 +4,22 @@
 
 #include "ipc/pack_write.h"
 
+static void count_loss(struct capture_loss *l, const struct pack_entry *e)
+{
+	if (l->n++ == 0)
+		(void)snprintf(
+			l->first, sizeof(l->first), "%.*s", (int)sizeof(l->first) - 1, e->name);
+}
+
 static int on_begin(struct pack_sink *sink, const struct pack_entry *e, struct err *err)
 {
 	struct capture *c = (struct capture *)sink;
 
 	for (size_t i = 0; i < SPEC_GLOBS_MAX && c->globs[i]; i++)
 		c->has_match[i] = c->has_match[i] || pack_glob_fits(c->globs[i], e->name);
-	if (e->kind == PACK_SKIP && !c->skipped[0])
-		(void)snprintf(c->skipped, sizeof(c->skipped), "%.*s", (int)sizeof(c->skipped) - 1,
-			e->name);
+	/* Init does not know the size of a file that it can not open. */
+	if (e->kind == PACK_SKIP)
+		count_loss(e->size > 0 ? &c->skipped : &c->unreadable, e);
 	return c->begin(sink, e, err);
 }
 

@@ -28,12 +28,15 @@ TEST(a_pattern_without_a_file_is_found)
 	CHECK(!capture_find_unmatched(&c)); /* more may come */
 	feed(&c, PACK_FILE, "a/f.txt", 0);
 	feed(&c, PACK_SKIP, "big.png", 1000);
+	feed(&c, PACK_SKIP, "shut.png", 0);
 	feed(&c, PACK_SKIP, "second.png", 1000);
 	CHECK(!capture_find_unmatched(&c));
-	feed(&c, PACK_END, "", 3);
+	feed(&c, PACK_END, "", 4);
 	CHECK_STR(capture_find_unmatched(&c), "*.csv");
-	CHECK_STR(c.skipped, "big.png");
-	CHECK_EQ(c.unpack.n_skipped, 2);
+	CHECK_STR(c.skipped.first, "big.png");
+	CHECK_EQ(c.skipped.n, 2);
+	CHECK_STR(c.unreadable.first, "shut.png");
+	CHECK_EQ(c.unreadable.n, 1);
 	capture_fini(&c);
 }
 
@@ -49,7 +52,7 @@ TEST(every_pattern_can_have_a_file)
 	feed(&c, PACK_FILE, "f", 0);
 	feed(&c, PACK_END, "", 1);
 	CHECK(!capture_find_unmatched(&c));
-	CHECK_STR(c.skipped, "");
+	CHECK_STR(c.skipped.first, "");
 	capture_fini(&c);
 }
 

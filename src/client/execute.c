@@ -444,9 +444,12 @@ static void publish_capture(const struct capture *c, struct belljar_result *ret)
 	const char *unmatched = capture_find_unmatched(c);
 
 	ret->captured_files = c->reader.n_entries - c->unpack.n_skipped;
-	ret->skipped_files = c->unpack.n_skipped;
+	ret->skipped_files = c->skipped.n;
+	ret->unreadable_files = c->unreadable.n;
 	ret->capture_incomplete = !c->reader.ended;
-	(void)snprintf(ret->skipped_file, sizeof(ret->skipped_file), "%s", c->skipped);
+	(void)snprintf(ret->skipped_file, sizeof(ret->skipped_file), "%s", c->skipped.first);
+	(void)snprintf(
+		ret->unreadable_file, sizeof(ret->unreadable_file), "%s", c->unreadable.first);
 	(void)snprintf(ret->unmatched_capture, sizeof(ret->unmatched_capture), "%.255s",
 		unmatched ? unmatched : "");
 }

@@ -140,11 +140,14 @@ def test_125_belljar_could_not(jar, argv, words):
 @once
 def test_126_it_can_not_be_executed(jar):
     script = jar.file("script", "#!/bin/sh\necho ran\n", 0o755)
-    for argv in (["--", "/etc/hostname"], ["--", "/usr"],
-                 ["--copy-in", script, "--", "/workspace/script"]):
+    noexec = ("files in /workspace and /tmp cannot be executed (noexec): use `sh s.sh`, or "
+              "workspace_exec")
+    for argv, why in ((["--", "/etc/hostname"], "Permission denied"),
+                      (["--", "/usr"], "Permission denied"),
+                      (["--no-exec", "--copy-in", script, "--", "/workspace/script"], noexec)):
         done = jar.run(*argv)
         assert (done.returncode, done.stdout) == (126, "")
-        assert said(done) == f"could not start: cannot execute '{argv[-1]}': Permission denied"
+        assert said(done) == f"could not start: cannot execute '{argv[-1]}': {why}"
 
 
 @once
@@ -197,8 +200,8 @@ def test_json_says_everything(jar):
         "phase": "failed", "reason_code": "nonzero_exit", "message": "exited with status 3",
         "exit_code": 3, "signal": None, "image": "host", "captured_files": 0, "skipped_files": 0,
         "capture_incomplete": False, "started": "cold", "workspace_exec": True,
-        "skipped_file": None, "unmatched_capture": None,
-        "stdout": "out\n", "stdout_encoding": "utf8", "stdout_truncated": False,
+        "skipped_file": None, "unmatched_capture": None, "unreadable_files": 0,
+        "unreadable_file": None, "stdout": "out\n", "stdout_encoding": "utf8", "stdout_truncated": False,
         "stderr": "err\n", "stderr_encoding": "utf8", "stderr_truncated": False,
     }
     assert set(usage) == {"cpu_time_sec", "wall_time_sec", "peak_rss_mb", "pids",
@@ -941,7 +944,8 @@ def test_files_are_taken_also_from_who_failed(jar):
 def test_a_guest_that_shuts_its_files_only_loses_them(jar):
     script = "echo x >ok; echo x >shut; chmod 0 shut; mkdir d; echo x >d/f; chmod 0 d"
     done = jar.sh(script, "--capture", "**", "--out", jar.home / "out")
-    assert done.returncode == 0
+    assert (done.returncode, said(done)) == (
+        0, "captured files left out: 'shut': the guest made them unreadable")
     assert {p.name for p in (jar.home / "out").iterdir()} == {"ok"}
 
 
