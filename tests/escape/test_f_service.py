@@ -412,7 +412,8 @@ def test_bodies_that_are_meant_to_break_something_are_refused(lean_server):
 @pytest.mark.once
 def test_sockets_that_break_the_rules_are_closed_and_cost_nothing(lean_server):
     server = lean_server
-    run = server.start_run("sh", "-c", "sleep 3; echo done", interactive=True).json()["id"]
+    run = server.start_run("sh", "-c", "sleep 3; echo done", interactive=True,
+                           spec_version="1.1").json()["id"]
     server.wait_for(run, "running")
     before = memory_of(server.process.pid)
     breaks = {
