@@ -178,6 +178,12 @@ static uint64_t own_ms(const struct run *run)
 	return run->kernel ? 0 : run->policy.limits.timeout_ms;
 }
 
+void quota_reserve_cpu(struct run *run)
+{
+	if (run->service->settings->cpu_sec_per_day)
+		reserve_cpu(run, own_ms(run));
+}
+
 /* `row` is NULL when the user has used nothing on this day. */
 static int check_day(struct run *run, const struct daily_row *row, struct problem *p)
 {

@@ -18,6 +18,9 @@ void quota_check(struct run *run, quota_cb *done, void *ctx);
  * The reservation stays until the run is freed, when the store counts what it used. So what is
  * under way together uses at most one run more than the day's time. */
 
+/* Reserve it for what a predecessor of ours has accepted. */
+void quota_reserve_cpu(struct run *run);
+
 /* May this interpreter use processor time for `ms` more? If so it is reserved, until
  * quota_release_cpu(). Never calls back at once; `run` must stay until then. */
 void quota_check_cpu(struct run *run, uint64_t ms, quota_cb *done, void *ctx);

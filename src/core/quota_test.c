@@ -222,6 +222,34 @@ TEST(a_run_that_is_refused_reserves_no_processor_time)
 	sample_remove(&m);
 }
 
+/* What a predecessor had accepted counts for its successor, whether it began or waits. */
+TEST(processor_time_is_reserved_across_a_restart)
+{
+	SAMPLE(m);
+	char hex[1][RUN_ID_SIZE + 1];
+	struct sample_answer a;
+
+	m.settings.cpu_sec_per_day = 50;
+	sample_use_sqlite(&m);
+	sample_open(&m);
+	uuid_to_hex(sample_run_of(&m, "alice", LONG)->row.id, hex[0]);
+	job_started(sample_job(0));
+	job_running(sample_job(0));
+	CHECK_EQ(ask(&m, "alice", LONG).status, 0);
+	sample_settle(&m);
+	sample_shut(&m);
+	sample_reset_host();
+	sample_open_down(&m);
+	sample_up((const char(*)[RUN_ID_SIZE + 1]) hex, 1, NULL, 0);
+	sample_settle(&m);
+	a = ask(&m, "alice", LONG);
+	CHECK_STR(a.code, "quota_exceeded");
+	CHECK_EQ(json_integer_value(json_object_get(a.details, "reserved")), 60);
+	sample_answer_fini(&a);
+	CHECK_EQ(ask(&m, "bob", LONG).status, 0);
+	sample_remove(&m);
+}
+
 TEST(artifacts_of_a_day_and_in_all_are_limited)
 {
 	SAMPLE(m);
@@ -378,6 +406,7 @@ TESTS(UNIT(runs_are_counted_when_accepted_and_when_over),
 	UNIT(processor_time_of_a_day_is_limited),
 	UNIT(who_runs_many_at_once_has_no_more_processor_time),
 	UNIT(a_run_that_is_refused_reserves_no_processor_time),
+	UNIT(processor_time_is_reserved_across_a_restart),
 	UNIT(artifacts_of_a_day_and_in_all_are_limited), UNIT(what_is_left_for_artifacts),
 	UNIT(what_others_reserved_is_not_given_twice), UNIT(what_fits_does_not_wait),
 	UNIT(a_day_leaves_less_for_artifacts), UNIT(a_queue_of_no_length_takes_nothing))

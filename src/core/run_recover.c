@@ -12,6 +12,7 @@
 #include "core/approval.h"
 #include "core/kernel.h"
 #include "core/problem.h"
+#include "core/quota.h"
 #include "core/run_dir.h"
 #include "core/run_private.h"
 #include "core/service.h"
@@ -120,7 +121,9 @@ static void adopt(struct run *run, const char *hex)
 		run_end_without(run, REASON_INFRASTRUCTURE_ERROR, NULL, "the keeper is gone");
 	else if (run->stream)
 		keep_cap(run);
-	if (is_kernels(run))
+	if (!is_kernels(run))
+		quota_reserve_cpu(run);
+	else
 		(void)run_cancel(run); /* nobody knows any more what was said to it */
 }
 
@@ -155,6 +158,7 @@ static void rescue(struct run *run)
 	}
 	if (run->phase == PHASE_STARTING)
 		run_move(run, PHASE_QUEUED);
+	quota_reserve_cpu(run);
 	if (run->row.approval && streq(run->row.approval, "required")) {
 		run->brief = approval_brief(run);
 		queue_hold(&run->service->queue, &run->waiting, run->row.user_id);
