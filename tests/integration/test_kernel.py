@@ -1,7 +1,9 @@
 """Variables that persist: run_python with kernel, over MCP, in real boxes."""
 import base64
 import json
+import os
 import pathlib
+import signal
 import subprocess
 import threading
 import time
@@ -10,6 +12,7 @@ import pytest
 
 from jar import SLOWER, eventually
 from server import BASE, make_server, server, users  # noqa: F401 (fixtures)
+from test_lost import keeper_of
 from test_mcp import Client
 
 once = pytest.mark.once
@@ -353,6 +356,42 @@ def test_what_an_execution_leaves_behind_waits_for_the_next(kernel):
                        "os.stat('log').st_size - a")
     assert int(grown["result"]) > 0
     assert kernel.run("child.poll() is None")["result"] == "True"
+
+
+FROZEN_ONLY = pytest.mark.root_only("a plain user may have no cgroup that can be frozen")
+
+
+def is_frozen():
+    """Some box is: where one server runs, it is its."""
+    return any("frozen 1" in path.read_text() for path in
+               pathlib.Path("/sys/fs/cgroup").glob("**/belljar-*/box-*/cgroup.events"))
+
+
+def pids_of(server, words):
+    return [pid for pid, line in server.processes().items() if words in line]
+
+
+@once
+@FROZEN_ONLY
+def test_what_is_frozen_ends_with_its_keeper(make_server):
+    server = make_server()
+    Kernel(server).run(LEAVES_A_CHILD)
+    assert eventually(is_frozen) and pids_of(server, "echo . >>log")
+    os.kill(keeper_of(server), signal.SIGKILL)
+    assert eventually(lambda: not pids_of(server, "echo . >>log"))
+
+
+@once
+@FROZEN_ONLY
+def test_the_end_of_a_frozen_one_is_noticed(make_server):
+    server = make_server()
+    kernel = Kernel(server)
+    it = kernel.run("x = 1")
+    assert eventually(is_frozen)
+    for pid in pids_of(server, "python3 -c"):
+        os.kill(pid, signal.SIGKILL)
+    assert server.wait_for(it["run_id"], "failed")["signal"] == signal.SIGKILL
+    assert kernel.run("1")["fresh"].startswith("died")
 
 
 @once
