@@ -47,12 +47,20 @@ static void add_command(json_t *o, const json_t *command)
 
 static void add_files(json_t *o, const struct upload_inline *files, size_t n)
 {
-	size_t n_shown = n < APPROVAL_FILES_MAX ? n : APPROVAL_FILES_MAX;
 	json_t *list = json_array();
+	size_t left = APPROVAL_PATHS_MAX;
+	size_t n_shown = 0;
 
-	for (size_t i = 0; i < n_shown; i++)
-		(void)json_array_append_new(list, json_pack("{s:s,s:I}", "path", files[i].path,
-							  "size", (json_int_t)files[i].size));
+	for (; n_shown < n && n_shown < APPROVAL_FILES_MAX; n_shown++) {
+		const struct upload_inline *file = &files[n_shown];
+		size_t size = strlen(file->path);
+
+		if (size > left)
+			break;
+		left -= size;
+		(void)json_array_append_new(list,
+			json_pack("{s:s,s:I}", "path", file->path, "size", (json_int_t)file->size));
+	}
 	set(o, "files", list);
 	set(o, "files_omitted", json_integer((json_int_t)(n - n_shown)));
 }

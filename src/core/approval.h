@@ -8,7 +8,8 @@ struct run;
 
 #define APPROVAL_COMMAND_MAX (64u << 10) /* bytes of all arguments that are shown */
 #define APPROVAL_FILES_MAX   256u
-#define APPROVAL_NAMES_MAX   256u /* of variables */
+#define APPROVAL_PATHS_MAX   (32u << 10) /* bytes of their names */
+#define APPROVAL_NAMES_MAX   256u        /* of variables */
 
 /* {"command", "command_bytes", "command_truncated", "files": [{"path", "size"}], "files_omitted",
  * "git", "env_names", "stdin_bytes", "interactive", "capture_patterns", "rule", "limits"}. Names of

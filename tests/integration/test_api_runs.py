@@ -462,6 +462,18 @@ def test_of_a_long_command_an_admin_sees_how_long_it_is(make_server):
     server.post(f"/admin/runs/{item['id']}/deny")
 
 
+def test_long_names_of_files_are_shown_as_far_as_there_is_room(make_server):
+    server = make_server(SANDBOX_APPROVAL_REQUIRED="timeout_sec>100")
+    files = [{"path": "/".join(["x" * 200] * 10) + f"/{i}", "content_b64": ""} for i in range(256)]
+    server.start_run("true", timeout_sec=200, files=files)
+    (item,) = server.get("/admin/approvals").json()["items"]
+    shown = item["request"]
+    assert [f["path"] for f in shown["files"]] == [f["path"] for f in files[:len(shown["files"])]]
+    assert shown["files"] and len(shown["files"]) + shown["files_omitted"] == 256
+    assert len(json.dumps(shown)) < 80000
+    server.post(f"/admin/runs/{item['id']}/deny")
+
+
 def test_the_reason_of_a_denial_reaches_whoever_asked(make_server):
     server = make_server(SANDBOX_APPROVAL_REQUIRED="timeout_sec>100")
     with concurrent.futures.ThreadPoolExecutor() as pool:
