@@ -121,6 +121,8 @@ static int refuse(const struct fetch *f, int r, const char *what, struct err *er
 
 static int check_time(struct fetch *f)
 {
+	if (git_wire_must_stop(&f->wire))
+		return err_set(&f->wire.failure, -ECANCELED, "it was stopped");
 	if (clock_monotonic_ns() < f->wire.deadline_ns)
 		return 0;
 	return err_set(&f->wire.failure, -ETIMEDOUT, "the repository took longer than %llu seconds",
@@ -241,6 +243,7 @@ static int check_request(struct fetch *f, struct err *err)
 	for (char *const *p = f->limits->allow; *p; p++)
 		f->wire.allow_private |= streq(*p, "private");
 	f->wire.max_bytes = f->limits->max_bytes + SLACK_BYTES;
+	f->wire.stop = f->limits->stop;
 	f->wire.deadline_ns = clock_monotonic_ns() + f->limits->timeout_sec * 1000000000u;
 	return 0;
 }

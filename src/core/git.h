@@ -5,6 +5,7 @@
  * Nothing of the repository is run: libgit2 knows no hooks, filters are off, submodules are
  * left out, and no configuration but the new repository's own is read. */
 #pragma once
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,6 +27,7 @@ struct git_limits {
 	char *const *allow; /* schemes, ended by NULL; "private": hosts in our own network too */
 	uint64_t max_bytes; /* to receive, and again of files */
 	uint64_t timeout_sec;
+	const atomic_bool *stop; /* another thread wants it to end soon: -ECANCELED; or NULL */
 };
 
 /* Fetch into `into_dir`, which exists and is empty; on failure it may be left with anything,

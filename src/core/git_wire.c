@@ -20,6 +20,9 @@
 #include "base/str.h"
 #include "core/addr.h"
 
+/* How long it may take to see that it shall stop. */
+#define STOP_MS 100
+
 struct wire_stream {
 	git_stream parent; /* first: libgit2 knows only this */
 	char *host;
@@ -43,6 +46,11 @@ static int fail(int code, const char *what)
 	return -1;
 }
 
+bool git_wire_must_stop(const struct git_wire *w)
+{
+	return w->stop && atomic_load(w->stop);
+}
+
 /* Wait until the socket is ready or time is up. */
 static int wait_for(int fd, short events)
 {
@@ -53,8 +61,10 @@ static int wait_for(int fd, short events)
 
 		if (left == 0)
 			return fail(-ETIMEDOUT, "the repository took too long");
+		if (git_wire_must_stop(wire))
+			return fail(-ECANCELED, "it was stopped");
 		uint64_t left_ms = left / 1000000 + 1;
-		int n = poll(&p, 1, left_ms < 60000 ? (int)left_ms : 60000);
+		int n = poll(&p, 1, left_ms < STOP_MS ? (int)left_ms : STOP_MS);
 		if (n > 0)
 			return 0;
 		if (n < 0 && errno != EINTR)

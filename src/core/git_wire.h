@@ -6,18 +6,23 @@
  * libgit2 gives such a socket nothing but host and port, and works in the thread that calls
  * it; so the rules are those of the thread. */
 #pragma once
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
 
 struct git_wire {
-	bool allow_private;   /* addresses of our own network too */
-	uint64_t deadline_ns; /* on the monotonic clock */
-	uint64_t max_bytes;   /* to receive */
+	bool allow_private;      /* addresses of our own network too */
+	uint64_t deadline_ns;    /* on the monotonic clock */
+	uint64_t max_bytes;      /* to receive */
+	const atomic_bool *stop; /* set by another thread; NULL: nobody does */
 	uint64_t n_bytes;
 	struct err failure; /* why it was cut; libgit2 has no room for the code */
 };
+
+/* Does another thread want it to end? */
+bool git_wire_must_stop(const struct git_wire *wire);
 
 /* Make libgit2 use it, in all threads; once, after git_libgit2_init(). 0 or -EIO. */
 int git_wire_register(void);

@@ -59,6 +59,7 @@ static int clone_into(const struct repository *r, const char *dir, struct err *e
 		.allow = c->git_allow,
 		.max_bytes = c->git_max_mb << 20,
 		.timeout_sec = c->git_timeout_sec,
+		.stop = &r->service->stops_clones,
 	};
 
 	return git_fetch(&request, &limits, dir, commit, err);
@@ -143,7 +144,9 @@ static void on_fetched(void *ctx, int result, const struct err *err)
 	bool is_callers = result == -EINVAL || result == -EPERM;
 
 	unlist(r);
-	if (result < 0)
+	if (result == -ECANCELED)
+		(void)problem_set(&problem, "shutting_down", "the server is about to end");
+	else if (result < 0)
 		(void)problem_set(
 			&problem, is_callers ? "invalid_git" : "git_failed", "git: %s", err->text);
 	end_fetch(r, &problem);

@@ -475,6 +475,7 @@ int service_open(const struct service_options *options, struct service **ret, st
 void service_drain(struct service *s, void (*done)(void *ctx), void *ctx)
 {
 	s->is_draining = true;
+	atomic_store(&s->stops_clones, true);
 	s->drained = done;
 	s->drained_ctx = ctx;
 	s->drain_until_ns = clock_monotonic_ns() + s->settings->drain_sec * NS_PER_SEC;
@@ -498,6 +499,7 @@ static void on_tick_closed(uv_handle_t *handle)
 static void end_work(struct service *s)
 {
 	s->is_draining = s->is_closing = true;
+	atomic_store(&s->stops_clones, true);
 	s->is_up = false;
 	feeder_finish_all(s->loop);
 	for (struct session *i = s->sessions, *next; i; i = next) {

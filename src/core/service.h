@@ -13,6 +13,7 @@
  */
 #pragma once
 #include <jansson.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <uv.h>
@@ -51,7 +52,8 @@ struct service {
 	bool is_recovered;   /* what the store held from before is known again */
 	bool is_dispatching; /* turns are being given */
 	bool is_draining;
-	bool is_closing; /* nothing new is begun, not even what a run still lacks */
+	atomic_bool stops_clones; /* read by their threads; set when nothing can begin any more */
+	bool is_closing;          /* nothing new is begun, not even what a run still lacks */
 	struct queue queue;
 	struct run_dir_spares spares;
 	struct journal *journal; /* NULL: whoever waits, waits for the store */

@@ -1,13 +1,15 @@
 """Sessions and runs that begin with a repository: cloned on the server, perhaps patched."""
+import concurrent.futures
 import os
 import shutil
 import socket
 import subprocess
 import time
 
+import httpx
 import pytest
 
-from jar import eventually
+from jar import SLOWER, eventually
 from server import make_server, server  # noqa: F401 (fixtures)
 
 pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
@@ -306,3 +308,25 @@ def test_a_run_that_is_canceled_while_it_waits_leaves_no_repository(make_server,
     assert len(kept(server)) == 1
     server.post(f"/runs/{run['id']}/cancel")
     assert eventually(lambda: not kept(server))
+
+
+@pytest.mark.parametrize("of", ["runs", "sessions"])
+def test_a_clone_does_not_hold_up_the_end_of_the_server(make_server, of):
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        server = make_server(SANDBOX_GIT_ALLOW="http,private", SANDBOX_GIT_TIMEOUT_SEC=300)
+        url = f"http://127.0.0.1:{mute.getsockname()[1]}/x"
+        body = {"base_image": "host", "git": {"url": url}}
+        if of == "runs":
+            body["command"] = ["true"]
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            waiting = pool.submit(server.post, f"/{of}", json=body, timeout=60 * SLOWER)
+            peer, _ = mute.accept()
+            with peer:
+                begun = time.monotonic()
+                assert server.stop() == 0
+                assert time.monotonic() - begun < 15 * SLOWER
+            try:
+                answer = waiting.result()
+            except httpx.TransportError:
+                return  # it went before it could say so
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "shutting_down")
