@@ -389,9 +389,11 @@ TEST(without_an_image_nothing_runs_in_it)
 	sample_ask(&m, &b, "alice", NULL, body);
 	SAMPLE_UNTIL(&m, b.n);
 	CHECK_STR(b.code, "session_base_image_required");
+	json_decref(b.details);
 	sample_ask(&m, &b, "bob", NULL, body);
 	SAMPLE_UNTIL(&m, b.n);
 	CHECK_STR(b.code, "session_not_found");
+	json_decref(b.details);
 	sample_remove(&m);
 }
 
