@@ -195,7 +195,7 @@ static void handle_list(struct exchange *x)
 	a->n_directory = size;
 	memcpy(a->directory, directory, size);
 	(void)snprintf(a->session_id, sizeof(a->session_id), "%s", session_shown_id(session));
-	session_list_files(session, on_listed, a);
+	session_list_files(session, false, on_listed, a);
 }
 
 const struct route routes_listing[] = {

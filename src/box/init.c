@@ -390,7 +390,7 @@ static int send_out(struct init *in, uint64_t *ret_bytes, struct err *err)
 	int r = 0;
 
 	if (in->fds[CHANNEL_LISTING] >= 0)
-		r = list_send(in->fds[CHANNEL_LISTING], mark, err);
+		r = list_send(in->fds[CHANNEL_LISTING], mark, in->spec.digests, err);
 	close_fdp(&in->fds[CHANNEL_LISTING]);
 	if (r == 0 && in->fds[CHANNEL_CAPTURE] >= 0)
 		r = files_send_out(&in->spec, in->fds[CHANNEL_CAPTURE], ret_bytes, err);

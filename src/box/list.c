@@ -16,6 +16,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "box/commit.h"
+#include "box/digests.h"
 #include "ipc/cur.h"
 
 #define WORKSPACE "/workspace"
@@ -221,7 +222,7 @@ void list_tree(int dir_fd, const struct list_mark *mark, struct inventory *ret)
 	inventory_sort(ret);
 }
 
-int list_send(int fd, const struct list_mark *mark, struct err *err)
+int list_send(int fd, const struct list_mark *mark, bool digests, struct err *err)
 {
 	CLEANUP(inventory_fini) struct inventory l = { 0 };
 	CLEANUP(put_fini) struct put p;
@@ -231,6 +232,8 @@ int list_send(int fd, const struct list_mark *mark, struct err *err)
 	if (dir < 0)
 		return err_errno(err, "open the workspace");
 	list_tree(dir, mark, &l);
+	if (digests)
+		digests_fill(dir, &l);
 	inventory_put(&l, &p);
 	int r = put_end(&p);
 	if (r == 0)

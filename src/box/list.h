@@ -3,6 +3,7 @@
  * bytes as inventory.h says, in depth, and in time. What was changed comes first, and then what
  * lies nearer to the top; files over the limits are counted. */
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,5 +31,6 @@ void list_mark(struct list_mark *mark, int dir_fd);
 /* Fill `ret` with what is below `dir_fd`, and what was changed since `mark` (NULL for none). */
 void list_tree(int dir_fd, const struct list_mark *mark, struct inventory *ret);
 
-/* The same for the workspace of this box, as a message into `fd`. */
-int list_send(int fd, const struct list_mark *mark, struct err *err);
+/* The same for the workspace of this box, as a message into `fd`; with `digests` it has
+ * the SHA-256 of files, as digests.h says. */
+int list_send(int fd, const struct list_mark *mark, bool digests, struct err *err);

@@ -207,6 +207,7 @@ static void fill_spec(const struct errand *e, struct spec *spec)
 	if (e->plan.listing)
 		spec->deed = DEED_LIST;
 	spec->lists = spec->deed == DEED_LIST;
+	spec->digests = spec->lists && e->plan.digests;
 	spec->deaf = true;
 	spec->argv = xcalloc(1, sizeof(*spec->argv));
 	spec->env = xcalloc(1, sizeof(*spec->env));

@@ -20,6 +20,7 @@ struct errand_plan {
 	uint64_t capture_max; /* bytes of files, and of the stream that they come in */
 	struct inventory
 		*listing; /* gets what is in the workspace, and nothing else is done; NULL */
+	bool digests;     /* ... with the SHA-256 of files */
 };
 
 /* `r` is 0, -ECONNRESET when the keeper is gone, or of what went in: -ENOSPC when the workspace can

@@ -14,6 +14,7 @@ def _main():
     import ast
     import builtins
     import fcntl
+    import hashlib
     import io
     import linecache
     import os
@@ -30,6 +31,7 @@ def _main():
 
     NAMES_MAX, PATHS_MAX, DEPTH_MAX, SECONDS_MAX = 2000, 256 << 10, 16, 0.02
     PATH_MAX, NAME_MAX = 4000, 1000
+    FILE_MAX, TOTAL_MAX, DIGESTS_SECONDS = 16 << 20, 64 << 20, 0.2  # as src/box/digests.h has it
     HIDDEN = re.compile(r"\.(incoming|outgoing|arriving)-[0-9a-f]{16}")
     RESULT_MAX, TRACEBACK_MAX = 256 << 10, 1 << 20  # then its beginning and its end
     IMAGES_MAX, IMAGES_BYTES = 8, 4 << 20  # of one execution
@@ -120,15 +122,51 @@ def _main():
                     is_cut = is_cut or (is_dir and depth + 1 >= DEPTH_MAX)
         return found, is_cut
 
+    def digest_of(path, size, stamp, until):
+        """None for what can not be read, or is no longer as it was found."""
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        try:
+            with open(os.open(os.path.join(top, path), flags), "rb", buffering=0) as file:
+                st, it = os.fstat(file.fileno()), hashlib.sha256()
+                if (st.st_ino, st.st_ctime_ns) != stamp:
+                    return None
+                while size > 0 and time.monotonic() < until:
+                    piece = file.read(min(size, 1 << 20))
+                    if not piece:
+                        return None
+                    it.update(piece)
+                    size -= len(piece)
+        except OSError:
+            return None
+        return it.digest() if size == 0 else None
+
+    def digests_of(found, before):
+        """{path: SHA-256} of what was changed first and then what is newer, within limits."""
+        files = [(path in before and before[path][3] == stamp, -mtime, path)
+                 for path, (kind, _size, mtime, stamp) in found.items()
+                 if kind == b"F" and not path.startswith(".cache/")]
+        until, total, digests = time.monotonic() + DIGESTS_SECONDS, 0, {}
+        for _old, _mtime, path in sorted(files):
+            size = found[path][1]
+            if time.monotonic() > until:
+                break
+            if size <= FILE_MAX and total + size <= TOTAL_MAX:
+                total += size
+                digests[path] = digest_of(path, size, found[path][3], until)
+        return digests
+
     def inventory(before):
         """As src/ipc/inventory.h has it."""
         found, is_cut = walk()
+        digests = digests_of(found, before)
         rows = []
         for path in sorted(found):
             kind, size, mtime, stamp = found[path]
             name = os.fsencode(path)
             changed = path not in before or before[path][3] != stamp
-            rows.append(kind + struct.pack("<BQQI", changed, size, mtime, len(name)) + name)
+            digest = digests.get(path)
+            rows.append(kind + struct.pack("<BQQI", changed, size, mtime, len(name)) + name
+                        + (b"\1" + digest if digest else b"\0"))
         return b"".join(rows) + struct.pack("<cBI", b"E", is_cut, len(rows))
 
     class Clock:

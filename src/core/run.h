@@ -119,6 +119,7 @@ struct run {
 	int64_t counting_cpu_us; /* ... or this, if what is under way gets stored; 0: nothing is */
 	bool was_late;           /* it was ended by us, since an execution in it took too long */
 	bool lists;              /* names its files when it is over */
+	bool digests;            /* ... with the SHA-256 of each */
 	struct lister *lister;
 	struct inventory listing; /* of a run that `lists`: for whoever waits for its end */
 	bool has_listing;         /* false also when its box died before it could say */
@@ -161,6 +162,7 @@ struct run_wish {
 	struct kernel *kernel; /* may be NULL */
 	uint64_t lives_ms;     /* 0: as long as the policy says */
 	bool lists;            /* whoever waits for its end finds what is in its workspace then */
+	bool digests;          /* ... with the SHA-256 of files */
 	bool waits;            /* an answer may come RUN_HOLD_MS late if it has the end then */
 };
 

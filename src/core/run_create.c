@@ -351,6 +351,7 @@ void run_create(struct service *s, const struct run_wish *wish, run_cb *done,
 	c->run = run_new(s);
 	c->run->counts = true;
 	c->run->lists = wish->lists;
+	c->run->digests = wish->digests;
 	c->run->kernel = wish->kernel;
 	c->run->lives_ms = wish->lives_ms;
 	c->waits = wish->waits;

@@ -108,6 +108,7 @@ static void fill_spec(const struct run *run, struct spec *spec)
 	spec->exec = run->policy.workspace_exec;
 	spec->lingers = true;
 	spec->lists = run->lists;
+	spec->digests = run->lists && run->digests;
 	spec->talks = run->kernel != NULL;
 	spec->deaf = !run->kernel && !run->request.interactive && !run->request.input;
 	if (run->session)

@@ -173,7 +173,7 @@ void session_get_file(struct session *session, const char *path, session_file_cb
 /* What is in its workspace, at any time, also while runs change it. It belongs to the caller of
  * `done`; NULL with a problem. */
 typedef void session_listing_cb(void *ctx, struct inventory *listing, struct problem *problem);
-void session_list_files(struct session *session, session_listing_cb *done, void *ctx);
+void session_list_files(struct session *session, bool digests, session_listing_cb *done, void *ctx);
 
 /* Are its files being replaced, or made good? Runs wait as long. When they are not and it is marked
  * SESSION_RESTORING all the same, that could not be done, and is tried again by the second. */

@@ -34,11 +34,11 @@ static void on_listed(void *ctx, int r, const char *text, uint64_t n_bytes)
 	end(l, &problem);
 }
 
-void session_list_files(struct session *session, session_listing_cb *done, void *ctx)
+void session_list_files(struct session *session, bool digests, session_listing_cb *done, void *ctx)
 {
 	struct look *l = xnew(struct look);
 	struct problem problem = { 0 };
-	struct errand_plan plan = { .capture_fd = -1, .listing = &l->listing };
+	struct errand_plan plan = { .capture_fd = -1, .listing = &l->listing, .digests = digests };
 
 	l->done = done;
 	l->ctx = ctx;

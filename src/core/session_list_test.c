@@ -50,7 +50,7 @@ TEST(a_box_says_what_is_in_the_workspace)
 	CHECK_EQ(inventory_add(&listing, &e), 0);
 	put_init(&p, 100);
 	inventory_put(&listing, &p);
-	session_list_files(session, on_listing, &l);
+	session_list_files(session, false, on_listing, &l);
 	CHECK_EQ(sample_job(0)->deed, DEED_LIST);
 	CHECK_STR(sample_job(0)->workspace, session->workspace);
 	say(&m, 0, p.data, p.size, &l);
@@ -68,15 +68,15 @@ TEST(a_box_that_talks_nonsense_or_dies_is_a_problem)
 	struct session *session = sample_session(&m);
 	struct listed l = { 0 };
 
-	session_list_files(session, on_listing, &l);
+	session_list_files(session, false, on_listing, &l);
 	say(&m, 0, "nonsense", 8, &l);
 	CHECK_STR(l.code, "internal_error");
 	l.n = 0;
-	session_list_files(session, on_listing, &l);
+	session_list_files(session, false, on_listing, &l);
 	say(&m, 1, "", 0, &l);
 	CHECK_STR(l.code, "internal_error");
 	l.n = 0;
-	session_list_files(session, on_listing, &l);
+	session_list_files(session, false, on_listing, &l);
 	job_started(sample_job(2));
 	sample_down();
 	SAMPLE_UNTIL(&m, l.n);
@@ -96,15 +96,15 @@ TEST(a_session_that_is_lost_or_ends_has_no_files_to_list)
 	struct sample_answer gone = { 0 };
 
 	session->is_lost = true;
-	session_list_files(session, on_listing, &lost);
+	session_list_files(session, false, on_listing, &lost);
 	CHECK_STR(lost.code, "workspace_lost");
 	session->is_lost = false;
-	session_list_files(session, on_listing, &running);
-	session_list_files(session, on_listing, &waiting);
+	session_list_files(session, false, on_listing, &running);
+	session_list_files(session, false, on_listing, &waiting);
 	job_started(sample_job(0));
 	session_delete(session, sample_on_session, &gone);
 	CHECK_STR(waiting.code, "session_not_found");
-	session_list_files(session, on_listing, &late);
+	session_list_files(session, false, on_listing, &late);
 	CHECK_STR(late.code, "session_not_found");
 	job_ends(sample_job(0), REASON_CANCELED_BY_USER, -1);
 	SAMPLE_UNTIL(&m, running.n && gone.n);
@@ -119,7 +119,7 @@ TEST(a_service_that_ends_tells_who_waits)
 	sample_open(&m);
 	struct listed l = { 0 };
 
-	session_list_files(sample_session(&m), on_listing, &l);
+	session_list_files(sample_session(&m), false, on_listing, &l);
 	job_started(sample_job(0));
 	sample_remove(&m);
 	CHECK_EQ(l.n, 1);

@@ -73,6 +73,18 @@ static int compare(const void *a, const void *b)
 		((const struct inventory_entry *)b)->path);
 }
 
+int inventory_compare_newest(const void *a, const void *b)
+{
+	const struct inventory_entry *x = *(const struct inventory_entry *const *)a;
+	const struct inventory_entry *y = *(const struct inventory_entry *const *)b;
+
+	if (x->is_changed != y->is_changed)
+		return x->is_changed ? -1 : 1;
+	if (x->mtime_ns != y->mtime_ns)
+		return x->mtime_ns > y->mtime_ns ? -1 : 1;
+	return strcmp(x->path, y->path);
+}
+
 void inventory_sort(struct inventory *l)
 {
 	if (l->n > 1)
@@ -97,6 +109,9 @@ void inventory_put(const struct inventory *l, struct put *p)
 		put_u64(p, e->size);
 		put_u64(p, e->mtime_ns);
 		put_str(p, e->path);
+		put_u8(p, e->has_sha256);
+		if (e->has_sha256)
+			put_bytes(p, e->sha256, sizeof(e->sha256));
 	}
 	if (l->is_cut && (l->n_more > 0 || !l->is_partial)) {
 		put_u8(p, MARK_MORE);
@@ -114,6 +129,12 @@ static bool kind_is_known(uint8_t kind)
 	       kind == INVENTORY_OTHER;
 }
 
+static void get_digest(struct cur *c, uint8_t ret[SHA256_SIZE])
+{
+	for (size_t i = 0; i < SHA256_SIZE; i++)
+		ret[i] = cur_u8(c);
+}
+
 static void get_entry(struct inventory *l, uint8_t kind, struct cur *c)
 {
 	struct inventory_entry e = { .kind = (enum inventory_kind)kind };
@@ -122,7 +143,11 @@ static void get_entry(struct inventory *l, uint8_t kind, struct cur *c)
 	e.size = cur_u64(c);
 	e.mtime_ns = cur_u64(c);
 	AUTO_FREE char *path = cur_str(c, PACK_NAME_MAX);
-	if (!kind_is_known(kind) || !path || !pack_name_is_clean(path))
+	e.has_sha256 = cur_bool(c);
+	if (e.has_sha256)
+		get_digest(c, e.sha256);
+	if (!kind_is_known(kind) || !path || !pack_name_is_clean(path) ||
+		(e.has_sha256 && e.kind != INVENTORY_FILE))
 		c->bad = true;
 	e.path = path;
 	if (!c->bad && inventory_add(l, &e) < 0)

@@ -1,10 +1,11 @@
-/* What is in a workspace: names, sizes and times, no content. A box makes it of its own tree and
- * sends it as one message, which whoever reads it does not trust. */
+/* What is in a workspace: names, sizes, times and digests, no content. A box makes it of its own
+ * tree and sends it as one message, which whoever reads it does not trust. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/sha256.h"
 #include "ipc/pack.h"
 
 struct cur;
@@ -16,8 +17,8 @@ struct put;
 #define INVENTORY_ENTRIES_MAX 2000u
 #define INVENTORY_BYTES_MAX   (256u << 10) /* of all paths together */
 
-/* The longest message of one: what an entry has beside its path is less than 32 bytes. */
-#define INVENTORY_SIZE_MAX (INVENTORY_BYTES_MAX + 32u * (INVENTORY_ENTRIES_MAX + 1))
+/* The longest message of one: what an entry has beside its path is less than 64 bytes. */
+#define INVENTORY_SIZE_MAX (INVENTORY_BYTES_MAX + 64u * (INVENTORY_ENTRIES_MAX + 1))
 
 /* What libraries keep for themselves, such as matplotlib its list of fonts. It is listed, but not
  * counted among the files that are left out: nobody made it on purpose. */
@@ -35,7 +36,9 @@ struct inventory_entry {
 	bool is_changed; /* since the run began; false when no run was asked about */
 	uint64_t size;
 	uint64_t mtime_ns; /* since 1970, as the guest left it */
-	char *path;        /* relative to the workspace, clean as pack_name_is_clean() has it */
+	bool has_sha256;   /* of a file whose content was read */
+	uint8_t sha256[SHA256_SIZE];
+	char *path; /* relative to the workspace, clean as pack_name_is_clean() has it */
 };
 
 struct inventory {
@@ -59,6 +62,8 @@ void inventory_drop(struct inventory *l, size_t i);
 /* There is something that nobody looks at. */
 void inventory_set_partial(struct inventory *l);
 void inventory_sort(struct inventory *l);
+/* For qsort() of pointers to entries: what was changed comes first, and then what is newer. */
+int inventory_compare_newest(const void *a, const void *b);
 void inventory_fini(struct inventory *l);
 
 void inventory_put(const struct inventory *l, struct put *p);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -35,6 +36,8 @@ TEST(what_was_put_is_read)
 	CHECK_EQ(add(&l, INVENTORY_FILE, "b/c"), 0);
 	CHECK_EQ(add(&l, INVENTORY_DIR, "b"), 0);
 	CHECK_EQ(add(&l, INVENTORY_LINK, "\xff\x01"), 0);
+	l.at[0].has_sha256 = true;
+	memset(l.at[0].sha256, 0xab, SHA256_SIZE);
 	inventory_sort(&l);
 	put_init(&p, INVENTORY_SIZE_MAX);
 	inventory_put(&l, &p);
@@ -45,10 +48,25 @@ TEST(what_was_put_is_read)
 	CHECK_STR(got.at[0].path, "b");
 	CHECK_EQ(got.at[0].kind, INVENTORY_DIR);
 	CHECK_STR(got.at[1].path, "b/c");
+	CHECK(!got.at[0].has_sha256 && got.at[1].has_sha256);
+	CHECK(memcmp(got.at[1].sha256, l.at[1].sha256, SHA256_SIZE) == 0);
 	CHECK_EQ(got.at[1].size, 7);
 	CHECK_EQ(got.at[1].mtime_ns, 9);
 	CHECK(got.at[1].is_changed);
 	CHECK_STR(got.at[2].path, "\xff\x01");
+}
+
+TEST(what_is_no_file_has_no_digest)
+{
+	CLEANUP(inventory_fini) struct inventory l = { 0 };
+	struct inventory got = { 0 };
+	CLEANUP(put_fini) struct put p;
+
+	CHECK_EQ(add(&l, INVENTORY_DIR, "d"), 0);
+	l.at[0].has_sha256 = true;
+	put_init(&p, INVENTORY_SIZE_MAX);
+	inventory_put(&l, &p);
+	CHECK_EQ(read_back(&p, &got), -EBADMSG);
 }
 
 TEST(an_empty_one_is_one)
@@ -256,7 +274,7 @@ TEST(nonsense_is_refused_whole)
 	}
 }
 
-TESTS(UNIT(what_was_put_is_read), UNIT(an_empty_one_is_one),
+TESTS(UNIT(what_was_put_is_read), UNIT(what_is_no_file_has_no_digest), UNIT(an_empty_one_is_one),
 	UNIT(what_is_known_of_the_rest_is_read),
 	UNIT(what_is_dropped_is_counted_if_it_is_a_file_of_somebody),
 	UNIT(more_entries_than_the_limit_are_cut),

@@ -3,7 +3,7 @@
  * MESSAGE_VERSION, and a peer of another version is turned away. */
 #pragma once
 
-#define MESSAGE_VERSION 13
+#define MESSAGE_VERSION 14
 
 /* The name of a keeper, new with each: 64 random bits in hexadecimal. */
 #define KEEPER_ID_SIZE 16

@@ -214,6 +214,7 @@ void spec_put(const struct spec *s, struct put *p)
 	put_u8(p, (uint8_t)s->deed);
 	put_u8(p, s->clears);
 	put_u8(p, s->lists);
+	put_u8(p, s->digests);
 	put_u8(p, s->talks);
 	put_u8(p, s->deaf);
 	put_u8(p, s->exec);
@@ -250,6 +251,7 @@ void spec_get(struct spec *s, struct cur *c)
 	s->deed = (enum deed)cur_u8(c);
 	s->clears = cur_bool(c);
 	s->lists = cur_bool(c);
+	s->digests = cur_bool(c);
 	s->talks = cur_bool(c);
 	s->deaf = cur_bool(c);
 	s->exec = cur_bool(c);
@@ -349,6 +351,8 @@ static int check_deed(const struct spec *s, struct err *err)
 		return err_set(err, -EINVAL, "files where only their names are wanted");
 	if (s->lists != (s->deed == DEED_LIST) && !executes)
 		return err_set(err, -EINVAL, "names where only files are wanted, or none");
+	if (s->digests && !s->lists)
+		return err_set(err, -EINVAL, "digests of files that are not listed");
 	return check_workspace(s, err);
 }
 

@@ -113,11 +113,12 @@ struct spec {
 	bool lingers;     /* goes on when the client that started it is gone */
 	char workspace[WORKSPACE_ID_SIZE + 1]; /* one made before; empty: of its own */
 	enum deed deed;
-	bool clears; /* DEED_FILES: what was in the workspace goes, once all files are there */
-	bool lists;  /* says what is in the workspace, after the guest ended */
-	bool talks;  /* has a pipe of its own to answer on, as descriptor SPEC_REPLY_FD */
-	bool deaf;   /* its stdin is empty; the client has no end of it */
-	bool exec;   /* files in /workspace and /tmp can be executed */
+	bool clears;  /* DEED_FILES: what was in the workspace goes, once all files are there */
+	bool lists;   /* says what is in the workspace, after the guest ended */
+	bool digests; /* ... with the SHA-256 of files, as far as box/digests.h has it */
+	bool talks;   /* has a pipe of its own to answer on, as descriptor SPEC_REPLY_FD */
+	bool deaf;    /* its stdin is empty; the client has no end of it */
+	bool exec;    /* files in /workspace and /tmp can be executed */
 	/* The digits of a restore that is under way: what one with these left half done is made
 	 * good before anything else, and the files of this one come with them. Empty: none is. */
 	char change[SPEC_CHANGE_SIZE + 1];

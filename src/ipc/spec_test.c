@@ -223,6 +223,9 @@ TEST(files_are_listed_and_nothing_else_happens)
 {
 	GOOD(s);
 
+	s.digests = true;
+	check_refused(&s, "not listed");
+	s.digests = false;
 	s.lists = true;
 	CHECK_EQ(spec_check(&s, NULL), 0); /* a guest may run before that */
 	free(s.argv[0]);

@@ -18,16 +18,14 @@ bool artifacts_is_shown(const struct inventory_entry *e)
 	       !str_after(e->path, ARTIFACTS_OURS) && !str_after(e->path, INVENTORY_CACHES);
 }
 
-static int compare(const void *a, const void *b)
+void artifacts_set_sha256(json_t *o, const struct inventory_entry *e)
 {
-	const struct inventory_entry *x = *(const struct inventory_entry *const *)a;
-	const struct inventory_entry *y = *(const struct inventory_entry *const *)b;
+	char hex[2 * SHA256_SIZE + 1];
 
-	if (x->is_changed != y->is_changed)
-		return x->is_changed ? -1 : 1;
-	if (x->mtime_ns != y->mtime_ns)
-		return x->mtime_ns > y->mtime_ns ? -1 : 1;
-	return strcmp(x->path, y->path);
+	if (!e->has_sha256)
+		return;
+	str_hex(e->sha256, SHA256_SIZE, hex);
+	(void)json_object_set_new(o, "sha256", json_string(hex));
 }
 
 static json_t *artifact_of(
@@ -41,6 +39,7 @@ static json_t *artifact_of(
 		date_format(e->mtime_ns, at);
 		(void)json_object_set_new(o, "modified_at", json_string(at));
 	}
+	artifacts_set_sha256(o, e);
 	return o;
 }
 
@@ -57,7 +56,7 @@ void artifacts_set(const struct call *c, const struct session *session,
 		if (artifacts_is_shown(&listing->at[i]))
 			files[n++] = &listing->at[i];
 	}
-	qsort(files, n, sizeof(*files), compare);
+	qsort(files, n, sizeof(*files), inventory_compare_newest);
 	for (size_t i = 0; i < n && i < max; i++)
 		(void)json_array_append_new(list, artifact_of(c, session, files[i]));
 	(void)json_object_set_new(o, "artifacts", list);

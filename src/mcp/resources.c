@@ -91,7 +91,7 @@ static void go_on(struct page *p)
 		}
 	}
 	if (session)
-		session_list_files(session, on_listed, p);
+		session_list_files(session, false, on_listed, p);
 	else
 		finish_page(p);
 }

@@ -173,6 +173,7 @@ void task_start(struct task *t)
 		.source = "mcp",
 		.trace_id = t->call->trace_id[0] ? t->call->trace_id : NULL,
 		.lists = t->lists,
+		.digests = t->digests,
 		.waits = true,
 	};
 	json_decref(TAKE(t->body));

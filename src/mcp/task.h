@@ -29,6 +29,7 @@ struct task {
 	bool has_timer;
 	uint64_t begun_ms;
 	bool lists;              /* what is in its workspace at its end */
+	bool digests;            /* ... with the SHA-256 of files */
 	const struct lang *lang; /* whose program is the first word of its command; or NULL */
 	/* It is over: answer the call. */
 	void (*over)(struct task *t, struct run *run);

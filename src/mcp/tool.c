@@ -202,6 +202,11 @@ void tool_add_link(json_t *content, const struct session *session, const json_t 
 		json_object_get(artifact, "mime_type"), "size",
 		json_object_get(artifact, "size_bytes"));
 
+	const json_t *sha256 = json_object_get(artifact, "sha256");
+
+	if (link && sha256)
+		(void)json_object_set_new(
+			link, "_meta", json_pack("{s:O}", TOOL_META_SHA256, sha256));
 	if (link)
 		(void)json_array_append_new(content, link);
 }

@@ -62,5 +62,8 @@ json_t *tool_artifact(
 
 /* The resource that a file is: "belljar://sess_1/a/b.txt"; the caller frees it. */
 char *tool_uri(const struct session *session, const char *path);
+/* In the _meta of a link. */
+#define TOOL_META_SHA256 "belljar/sha256"
+
 /* Appends a link to it for a client that knows such. */
 void tool_add_link(json_t *content, const struct session *session, const json_t *artifact);

@@ -8,6 +8,7 @@
 
 #include "base/base64.h"
 #include "base/date.h"
+#include "base/digest.h"
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/quote.h"
@@ -31,6 +32,7 @@ struct job_file {
 	char *path; /* relative; may be NULL */
 	int fd;     /* what is to be written, or -1 */
 	uint64_t size;
+	char sha256[DIGEST_HEX_SIZE + 1]; /* of that */
 	bool overwrites;
 };
 
@@ -131,8 +133,8 @@ static void on_put(void *ctx, const struct upload_result *result, struct problem
 	(void)snprintf(path, sizeof(path), TOOL_DATA "/%s", j->path);
 	mcp_peer_tell_updated(c->peer->host, c->peer->who.user_id, uri);
 	mcp_peer_tell_listed(c->peer->host, c->peer->who.user_id);
-	json_t *o = json_pack("{s:s,s:I,s:s}", "path", path, "size_bytes", (json_int_t)j->size,
-		"download_url", url);
+	json_t *o = json_pack("{s:s,s:I,s:s,s:s}", "path", path, "size_bytes", (json_int_t)j->size,
+		"sha256", j->sha256, "download_url", url);
 	tool_tell_of_expiry(c, o);
 	job_free(j);
 	call_finish_tool(c, NULL, o, false);
@@ -196,7 +198,7 @@ static void on_upload_session(struct call *c, struct session *session)
 	if (j->overwrites)
 		put(j, session);
 	else
-		session_list_files(session, on_looked, j);
+		session_list_files(session, false, on_looked, j);
 }
 
 /* As models and tools write it: with blanks and newlines, or without what fills it up. The caller
@@ -231,6 +233,7 @@ static int decode(struct job_file *j, const json_t *content)
 	if (j->fd < 0)
 		return -errno;
 	j->size = n;
+	digest_of(data, n, j->sha256);
 	return fd_write_full(j->fd, data, n);
 }
 
@@ -388,8 +391,10 @@ static json_t *entry_json(const struct inventory_entry *e)
 			type = kinds[i].name;
 	}
 	(void)snprintf(path, sizeof(path), TOOL_DATA "/%s", e->path);
-	return json_pack(
+	json_t *o = json_pack(
 		"{s:s,s:s,s:I}", "path", path, "type", type, "size_bytes", (json_int_t)e->size);
+	artifacts_set_sha256(o, e);
+	return o;
 }
 
 static void finish_files(struct job_file *j, const struct inventory *listing)
@@ -444,7 +449,7 @@ static void list(struct call *c, const json_t *arguments)
 		return;
 	struct job_file *j = job_new(c, NULL);
 	job_take_session(j, session);
-	session_list_files(session, on_listed, j);
+	session_list_files(session, true, on_listed, j);
 }
 
 /* --- the rows --- */
@@ -472,6 +477,7 @@ const struct mcp_tool tool_upload_file = {
 	.output_schema = "{" SCHEMA_DIALECT ",\"type\":\"object\",\"required\":[\"path\"],"
 			 "\"properties\":{\"path\":{\"type\":\"string\"},"
 			 "\"size_bytes\":{\"type\":\"integer\"},"
+			 "\"sha256\":{\"type\":\"string\"},"
 			 "\"download_url\":{\"type\":\"string\"},"
 			 "\"message\":{\"type\":\"string\"}}}",
 	.annotations = TOOL_CHANGES,
@@ -503,7 +509,8 @@ const struct mcp_tool tool_list_files = {
 			 "\"truncated\"],\"properties\":{\"files\":{\"type\":\"array\",\"items\":{"
 			 "\"type\":\"object\",\"properties\":{\"path\":{\"type\":\"string\"},"
 			 "\"type\":{\"type\":\"string\",\"enum\":[\"file\",\"directory\",\"link\","
-			 "\"other\"]},\"size_bytes\":{\"type\":\"integer\"}}}},"
+			 "\"other\"]},\"size_bytes\":{\"type\":\"integer\"},"
+			 "\"sha256\":{\"type\":\"string\"}}}},"
 			 "\"truncated\":{\"type\":\"boolean\"}}}",
 	.annotations = TOOL_READS,
 	.run = list,

@@ -263,7 +263,7 @@ static void start_code(struct call *c, const struct lang *l, json_t *body, const
 {
 	struct task *t = task_new(c, body, finish_code);
 
-	t->lists = true;
+	t->lists = t->digests = true;
 	t->lang = l;
 	task_start_in_session(t, arguments);
 }

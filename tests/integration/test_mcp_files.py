@@ -1,5 +1,6 @@
 """Files of sessions as MCP shows them: how many there are, what they hold, who hears of them."""
 import base64
+import hashlib
 import json
 
 import pytest
@@ -9,6 +10,58 @@ from server import make_server, server  # noqa: F401 (fixtures)
 from test_mcp import PNG, Client, client, listen, once  # noqa: F401 (fixtures)
 
 MANY = "import os; os.mkdir('a'); [open(f'a/f{i:05}', 'w').close() for i in range(%d)]"
+
+
+# --- which bytes they have ---
+
+def digest_of(client, file):
+    """Of what is downloaded from where the answer says that the file is."""
+    content = client.http.get(file["download_url"]).content
+    assert len(content) == file["size_bytes"]
+    return hashlib.sha256(content).hexdigest()
+
+
+@once
+@pytest.mark.parametrize("options", [{}, {"kernel": True}])
+def test_every_file_of_an_answer_has_its_digest(client, options):
+    code = "import os; os.mkdir('d'); open('d/x', 'wb').write(os.urandom(100000)); open('y', 'w')"
+    result = client.call("run_python", session_id="s", code=code, **options)
+    got = result["structuredContent"]["artifacts"]
+    assert {file["filename"] for file in got} == {"x", "y"}
+    for file in got:
+        assert file["sha256"] == digest_of(client, file)
+    links = {link["uri"]: link for link in result["content"] if link["type"] == "resource_link"}
+    assert {uri: link["_meta"] for uri, link in links.items()} == {
+        file["path"].replace("/mnt/data", "belljar://s"): {"belljar/sha256": file["sha256"]}
+        for file in got}
+    # What was changed has another, and what was not the same.
+    again = client.good("run_python", session_id="s", code="open('y', 'w').write('2')", **options)
+    assert [file["filename"] for file in again["artifacts"]] == ["y", "x"]
+    for file in again["artifacts"]:
+        assert file["sha256"] == digest_of(client, file)
+    assert client.good("list_artifacts", session_id="s")["artifacts"] == again["artifacts"]
+    listed = {file["path"]: file.get("sha256") for file in
+              client.good("list_files", session_id="s")["files"]}
+    assert listed == {"/mnt/data/d": None, **{f["path"]: f["sha256"] for f in again["artifacts"]}}
+
+
+@once
+def test_an_uploaded_file_has_the_digest_of_what_came(client):
+    data = bytes(range(256))
+    got = client.good("upload_file", session_id="s", filename="u",
+                      content_base64=base64.b64encode(data).decode())
+    assert got["sha256"] == hashlib.sha256(data).hexdigest() == digest_of(client, got)
+
+
+@once
+@pytest.mark.parametrize("options", [{}, {"kernel": True}])
+def test_a_file_that_is_too_large_has_no_digest(client, options):
+    code = "open('large', 'wb').truncate((16 << 20) + 1); open('most', 'wb').truncate(16 << 20)"
+    got = client.good("run_python", session_id="s", code=code, **options)["artifacts"]
+    large, most = sorted(got, key=lambda file: file["filename"])
+    assert "sha256" not in large
+    if "sha256" in most:  # a machine that is busy has no time for it
+        assert most["sha256"] == hashlib.sha256(bytes(16 << 20)).hexdigest()
 
 
 # --- how many there are ---

@@ -2,6 +2,7 @@
 import contextlib
 import ctypes
 import errno
+import hashlib
 import os
 import pathlib
 import socket
@@ -194,7 +195,8 @@ def test_one_file_comes_out_and_no_other(keeper):
 
 
 def listed(data):
-    """{path: (kind, is changed, size)} and whether it was cut; src/ipc/inventory.c."""
+    """{path: (kind, is changed, size)}, with the digest if there is one, and whether it was cut;
+    src/ipc/inventory.c."""
     entries, n_more = {}, 0
     while data[:1] != b"E":
         if data[:1] == b"M":  # so many more, and whether that is not all
@@ -202,19 +204,23 @@ def listed(data):
             data = data[6:]
             continue
         kind, changed, size, _mtime, length = struct.unpack("<cBQQI", data[:22])
-        entries[data[22:22 + length]] = (kind, bool(changed), size)
-        data = data[22 + length:]
+        name, data = data[22:22 + length], data[22 + length:]
+        entries[name] = (kind, bool(changed), size)
+        has_digest, data = data[0], data[1:]
+        if has_digest:
+            entries[name] += (data[:32].hex(),)
+            data = data[32:]
     cut, n = struct.unpack("<xBI", data)
     assert n == len(entries) and (cut or n_more == 0)
     return entries, bool(cut)
 
 
-def look(peer, workspace, script=None):
+def look(peer, workspace, script=None, digests=0):
     """What is in there: at any time, or when a script has ended."""
     run = wire.new_id()
     argv = ("sh", "-c", script) if script else ()
     peer.send(wire.START, wire.spec(*argv, id=run, workspace=workspace, lists=1, lingers=1,
-                                    deed=0 if script else 3, workspace_bytes=64 << 20))
+                                    digests=digests, deed=0 if script else 3, workspace_bytes=64 << 20))
     started = peer.expect(wire.STARTED)
     data = read_all(started.channels["listing"])
     assert peer.result().reason == "exit_code_0"
@@ -234,6 +240,20 @@ def test_what_is_in_it_is_told_after_a_run_and_at_any_time(keeper):
         entries, cut = look(peer, workspace)
         assert not cut and set(entries) == {b"old", b"grows", b"d", b"d/new", b"link", b"fifo"}
         assert not any(changed for _, changed, _ in entries.values())
+
+
+def test_a_file_has_its_digest_when_that_is_wanted(keeper):
+    """Of its content when the guest is gone: what the guest left behind can not change it."""
+    script = "(trap '' TERM; while :; do echo later >>f; done) & echo 1 >f; printf '' >none; mkdir d"
+    with keeper.greet() as peer:
+        workspace = make(peer)
+        for arguments in ((script,), ()):
+            entries, cut = look(peer, workspace, *arguments, digests=1)
+            content = shell(peer, workspace, "cat f")[0].encode()
+            assert not cut and set(entries) == {b"f", b"none", b"d"} and len(entries[b"d"]) == 3
+            assert entries[b"f"][2:] == (len(content), hashlib.sha256(content).hexdigest())
+            assert entries[b"none"][2:] == (0, hashlib.sha256(b"").hexdigest())
+        assert all(len(entry) == 3 for entry in look(peer, workspace)[0].values())
 
 
 def test_a_huge_and_hostile_tree_is_told_in_part(keeper):

@@ -8,7 +8,7 @@ import secrets
 import socket
 import struct
 
-VERSION = 13
+VERSION = 14
 (HELLO, START, SIGNAL, CANCEL, ATTACH, LIST, ACK, CLOSE_STDIN, MAKE_WORKSPACE, DROP_WORKSPACE,
  LIST_WORKSPACES, WARM) = range(1, 13)
 WELCOME, STARTED, REFUSED, RUNNING, ENDED, RUNS, WORKSPACE, WORKSPACES, WARMTH = range(20, 29)
@@ -56,14 +56,14 @@ def new_id():
 
 def spec(*argv, id=None, image="host", env=("PATH=/usr/bin:/bin",), globs=(), cwd="/workspace",
          require=0, tty=0, rows=24, columns=80, takes_files=0, lingers=0, workspace="", deed=0,
-         clears=0, lists=0, talks=0, deaf=0, exec=0, change="", **limits):
+         clears=0, lists=0, digests=0, talks=0, deaf=0, exec=0, change="", **limits):
     """The payload of a START message."""
     values = {**LIMITS, **limits}
     assert len(values) == len(LIMITS)
     return b"".join([
         text(id or new_id()), text(image), texts(argv), texts(env), texts(globs), text(cwd),
         *(u64(v) for v in values.values()), u64(require), u8(tty), u32(rows), u32(columns),
-        u8(takes_files), u8(lingers), text(workspace), u8(deed), u8(clears), u8(lists), u8(talks),
+        u8(takes_files), u8(lingers), text(workspace), u8(deed), u8(clears), u8(lists), u8(digests), u8(talks),
         u8(deaf), u8(exec), text(change)])
 
 
