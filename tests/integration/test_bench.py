@@ -1,6 +1,7 @@
 """The benchmark's own arithmetic: what is a missed goal, which round counts, what is worse."""
 import importlib
 import json
+import os
 import pathlib
 import socket
 import subprocess
@@ -8,7 +9,9 @@ import sys
 
 import pytest
 
-BENCH = pathlib.Path(__file__).resolve().parent.parent.parent / "bench"
+TOP = pathlib.Path(__file__).resolve().parent.parent.parent
+BENCH = TOP / "bench"
+LOAD = pathlib.Path(os.environ.get("BELLJAR", TOP / "build/belljar")).parent / "bench/bench_load"
 
 
 @pytest.fixture
@@ -106,10 +109,10 @@ def test_each_part_is_measured_for_both_builds_in_turn(bench, tmp_path):
 @pytest.mark.parametrize("expect, status", [("Accepted", 0), ("never", 1)])
 def test_the_load_fails_where_a_run_did(bench, expect, status):
     """An answer with 200 is no proof that the program ended well."""
-    load = bench("load")
+    work_of = bench("load").post
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        work = load.post(listener.getsockname()[1], "/run", {}, {}, expect)
-        with subprocess.Popen([load.PROGRAM, "turns", "1", "0", json.dumps(work)],
+        work = work_of(listener.getsockname()[1], "/run", {}, {}, expect)
+        with subprocess.Popen([LOAD, "turns", "1", "0", json.dumps(work)],
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
             peer, _ = listener.accept()
             with peer:

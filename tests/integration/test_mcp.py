@@ -782,7 +782,8 @@ def test_who_subscribed_hears_of_changes(server, client):
     assert "error" in client.ask("resources/subscribe", {"uri": "belljar://t/a.txt"})
     client.good("run_python", session_id="s", code="open('a.txt','w').write('2')")
     assert eventually(lambda: any(m["method"] == "notifications/resources/updated" for m in got[1:]))
-    assert any(m["method"] == "notifications/resources/list_changed" for m in got[1:])
+    assert eventually(
+        lambda: any(m["method"] == "notifications/resources/list_changed" for m in got[1:]))
     del got[1:]
     client.ask("resources/unsubscribe", {"uri": "belljar://s/a.txt"})
     client.good("run_python", session_id="s", code="open('b.txt','w').write('2')")
