@@ -100,8 +100,7 @@ class Plan:
     def check_output(self, frames):
         """Every line once, in order; one start, one end; no number left out."""
         assert [f["seq"] for f in frames] == list(range(1, len(frames) + 1)), self.number
-        events = [f["event"] for f in frames if f["type"] == "event"]
-        assert events == ["start", "end"], (self.number, events)
+        assert events_of(frames) == ["start", "end"], (self.number, frames)
         assert frames[-1]["event"] == "end"
         out, err = (text_of(frames, name).splitlines() for name in ("stdout", "stderr"))
         assert err == [f"err {self.number} {i + 1}" for i in range(self.n_lines)]
