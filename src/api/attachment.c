@@ -75,7 +75,7 @@ static void send_whole(struct exchange *x, const struct attachment *a, int *fd)
 		exchange_reply_file(x, 200, a->mime, take_fd(fd), a->offset, a->size);
 }
 
-/* That several are asked for is no fault of theirs, and is said. */
+/* A request for several ranges is well formed; the answer says that only one is supported. */
 void attachment_refuse_range(struct exchange *x, const char *range, uint64_t total)
 {
 	size_t n = range_count(range);

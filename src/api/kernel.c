@@ -36,7 +36,7 @@ static void set(json_t *o, const char *name, json_t *value)
 
 /* --- how it ended --- */
 
-/* What was printed: its beginning, and of more its end. */
+/* The beginning of the output and, when it is cut, its end. */
 static void add_output(json_t *o, const char *name, struct excerpt *e)
 {
 	bool is_cut = e->total > e->n_head;
@@ -78,7 +78,7 @@ static void add_reply(json_t *o, const struct kernel_reply *reply)
 	set(o, "warning", text_or_null(&reply->warning));
 }
 
-/* What its box may use, which an execution before may have decided. */
+/* The limits of the interpreter's box. An earlier execution may have set them. */
 static json_t *limits_json(const struct kernel_result *r)
 {
 	return json_pack("{s:f,s:I,s:b}", "cpu", (double)r->limits.cpu_milli / 1000, "memory_mb",

@@ -69,7 +69,7 @@ static json_t *entry_json(const struct listing_answer *a, const struct inventory
 	return o;
 }
 
-/* What follows the directory in this path, or NULL when the entry is not in it. */
+/* The part of an entry's path below the directory, or NULL when the entry is elsewhere. */
 static const char *path_within(const struct listing_answer *a, const char *path)
 {
 	if (a->n_directory == 0)

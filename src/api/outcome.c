@@ -185,8 +185,8 @@ void outcome_reply_stored(struct exchange *x, const struct run_row *row, enum ou
 	CLEANUP(stream_unrefp) struct stream *stream = NULL;
 	enum phase phase;
 
-	/* One that was swept has no output any more; one that is not over waits for the server to
-	 * go on with it. */
+	/* The output of an expired run is gone. A run that is not over and has no object here waits
+	 * for the server to resume it. */
 	if (phase_find(row->phase, &phase) == 0 && phase_is_over(phase))
 		(void)run_open_output(api_of(x)->service, row, &stream);
 	reply_with_list(x, make_answer(x, row, stream, what_for), row);

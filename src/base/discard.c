@@ -41,7 +41,7 @@ static void *close_all(void *arg)
 	return NULL;
 }
 
-/* It stays until the process ends. Signals are for others. */
+/* The thread stays until the process ends. It blocks all signals: other threads handle them. */
 static bool start_thread(void)
 {
 	pthread_attr_t attr;
@@ -73,7 +73,7 @@ static bool give(int fd)
 	return is_taken;
 }
 
-/* What has a name elsewhere is not freed by being closed. */
+/* Closing a file that still has a name frees nothing. */
 static bool is_quick(int fd)
 {
 	struct stat st;

@@ -1,5 +1,6 @@
-/* What a process's loop is doing, so that another thread can say it when the loop stands still.
- * The loop's thread sets it; any thread may ask. One for the process. */
+/* The name of what the loop of this process is doing, so that another thread can report it when the
+ * loop stands still. The thread of the loop sets the name; any thread may read it. A process has
+ * one such name. */
 #pragma once
 
 /* Begin `what`, a text that stays. Returns what was being done before, for doing_end(). */

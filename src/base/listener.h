@@ -1,4 +1,5 @@
-/* Who listens at the other end of a connected local socket, to be ended. Any thread. */
+/* The process that listens at the other end of a connected local socket, so that it can be
+ * signalled. May be called from any thread. */
 #pragma once
 #include <sys/types.h>
 

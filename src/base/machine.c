@@ -12,7 +12,8 @@
 #define GROUPS       "/sys/fs/cgroup"
 #define MEMORY_LEAST (UINT64_C(64) << 20)
 
-/* Of a container; on a host, its root group has no such files or no limit in them. */
+/* The limit of a container's cgroup. On a host the root group has no such file, or no limit in it.
+ */
 static const char *const memory_files[] = { "memory.max", "memory/memory.limit_in_bytes" };
 
 static uint64_t least(uint64_t a, uint64_t b)

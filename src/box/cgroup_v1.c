@@ -16,9 +16,9 @@ static void format_memory(const struct limits *l, char *buf)
 	(void)snprintf(buf, CGROUP_VALUE_MAX, "%llu", (unsigned long long)l->memory_bytes);
 }
 
-/* What TCP and UDP sockets have queued has a counter of its own, beside that of memory, and is
- * counted only where it has a limit. Without one a box holds as much as the host allows all its
- * sockets (tcp_mem, udp_mem). */
+/* cgroup v1 counts the queues of TCP and UDP sockets apart from memory, and only where they have a
+ * limit. Without a limit the sockets of one box may fill what the host grants all sockets (tcp_mem,
+ * udp_mem). */
 #define SOCKETS_PART 8
 #define SOCKETS_MIN  (UINT64_C(4) << 20)
 

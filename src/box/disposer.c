@@ -46,7 +46,8 @@ static _Noreturn void serve(int socket)
 {
 	int fd;
 
-	/* Whoever looks for the keeper by its arguments does not mean this one. */
+	/* The disposer has a name of its own, so that a search for the keeper's arguments does not
+	 * find it. */
 	(void)program_forget_arguments(NULL);
 	(void)prctl(PR_SET_NAME, "belljar-disposer");
 	(void)setpriority(PRIO_PROCESS, 0, NICENESS);
